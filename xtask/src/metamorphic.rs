@@ -16,7 +16,7 @@ use crate::{TaskError, process, workspace};
 
 #[derive(Args)]
 pub struct Arguments {
-    /// What the histories are told: see `cargo xtask metamorphic --help-metamorphic`
+    /// Show the options of the histories: `cargo xtask metamorphic --help-metamorphic`
     #[arg(long)]
     help_metamorphic: bool,
     /// --seed S, --steps N, --index-queries N, --minutes M, --history N, --failures N, --replay FILE, --print, --no-shrink
@@ -54,7 +54,7 @@ pub fn short() -> Result<Tally, TaskError> {
     Ok(tally)
 }
 
-/// What the nodes have to say of their flushes and restarts goes to a file: there are hundreds.
+/// Adds the folder, and sends the nodes' messages of their flushes and restarts to a file: there are hundreds.
 fn with_folder(mut program: Command) -> Result<Command, TaskError> {
     let folder = workspace::target().join("metamorphic");
     program

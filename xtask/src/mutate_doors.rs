@@ -30,7 +30,7 @@ pub struct Arguments {
     senders: u64,
 }
 
-/// Of the test command: a second or two.
+/// Arguments of the test command: a second or two.
 const SHORT: Arguments = Arguments {
     mutations: 5_000,
     seed: 1,
@@ -43,7 +43,7 @@ const PER_CONNECTION_MAX: u64 = 16;
 /// After this many mutations memory is looked at for the first time: buffers and the allocator have what they keep.
 const WARM_MUTATIONS: u64 = 1_000;
 
-/// What the doors may take beside the node's memory where that is 64 MiB: an eighth, and what the allocator keeps of it.
+/// Most memory of the doors, in bytes, beside the node's where that is 64 MiB: an eighth, and what the allocator keeps of it.
 const GROWTH_BYTES_MAX: u64 = 32 << 20;
 
 /// A door that says nothing for so long hangs: a header has 30 s to come in full, and no connection here waits on purpose.
@@ -69,7 +69,7 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// What came of the mutations.
+/// Result of the mutations: counts, answers, memory growth.
 #[derive(Debug, Default)]
 struct Outcome {
     mutations: u64,
@@ -172,7 +172,7 @@ fn send(door: SocketAddr, node: &Node, seed: u64, mutations: u64) -> io::Result<
     Ok(outcome)
 }
 
-/// What a connection says, and how many of its frames are damaged.
+/// Makes the bytes that a connection sends; also returns how many of its frames are damaged.
 fn connection(random: &SeededRandom) -> (Vec<u8>, u64) {
     if random.below(8) == 0 {
         return (damage(request_of_http1(random), random), 1);

@@ -38,7 +38,7 @@ pub struct Arguments {
     rate: f64,
 }
 
-/// Of the test command: some seconds.
+/// Arguments of the test command: some seconds.
 const SHORT: Arguments = Arguments {
     mutations: 5_000,
     seed: 1,
@@ -49,10 +49,10 @@ const SHORT: Arguments = Arguments {
 /// Damaged messages of one connection: the first whose boundaries are lost ends it.
 const PER_CONNECTION_MAX: u64 = 16;
 
-/// What the connection that goes on has beside it for so long.
+/// Length of a phase, in which messages of one kind are sent beside the connection that goes on.
 const PHASE: Duration = Duration::from_secs(1);
 
-/// What is sent beside the connection that goes on.
+/// Kind of messages sent beside the connection that goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
     Nothing,
@@ -72,7 +72,7 @@ impl Beside {
     }
 }
 
-/// What came of the mutations.
+/// Result of the mutations: counts, answers, and the other connection's requests.
 #[derive(Debug, Default)]
 struct Outcome {
     mutations: u64,
@@ -173,14 +173,14 @@ fn mutate(arguments: &Arguments) -> Result<Outcome, TaskError> {
 struct Sender {
     address: SocketAddr,
     corpora: [Corpus; 2],
-    /// What is damaged is a function of its seed alone, whatever is sent in between.
+    /// Randomness of the damage, a function of its seed alone, whatever is sent in between.
     random: SeededRandom,
     valid_random: SeededRandom,
     outcome: Outcome,
 }
 
 impl Sender {
-    /// What a bystander sees in one phase.
+    /// Sends messages for one phase; returns what a bystander saw meanwhile.
     fn compare(&mut self, beside: Beside, per_s: f64) -> io::Result<Seen> {
         let bystander = Bystander::start(self.address, None, &[SELECT]);
         let began = Instant::now();

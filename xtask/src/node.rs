@@ -252,7 +252,7 @@ pub struct Helenus {
     address: SocketAddr,
     metrics: SocketAddr,
     folder: PathBuf,
-    /// What it was last started with.
+    /// Options of its last start.
     options: Vec<String>,
     launch: Launch,
 }

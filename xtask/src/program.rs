@@ -22,7 +22,7 @@ const PROGRAM_SECONDS_MAX: u64 = 600;
 /// How often a running program reports how far it got.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
 
-/// What the checks of one part came to.
+/// Counts of one part's checks, by outcome.
 #[derive(Default, Debug, Serialize, Deserialize)]
 pub struct Tally {
     pub passed: usize,

@@ -19,7 +19,7 @@ pub enum RuntimeError {
     File { path: PathBuf, source: io::Error },
 }
 
-/// What a test needs to be on the machine before its packages can be installed.
+/// Runtime that a test needs on the machine before its packages can be installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Runtime {
     Python,

@@ -17,7 +17,7 @@ const SEEDS_OPTIMISED: u32 = 500;
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct Arguments {
-    /// What the simulation is told, its own --help included.
+    /// Arguments of the simulation, its own --help included.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
@@ -57,7 +57,7 @@ fn run_seeds(mut simulate: Command, seeds: u32, file: &str) -> Result<(), Proces
     process::run(&mut simulate)
 }
 
-/// What the nodes have to say of disks that fail goes to a file: there are thousands.
+/// Opens the file for the nodes' messages of disks that fail: there are thousands.
 fn log(file: &str) -> Result<File, ProcessError> {
     process::log_file(&workspace::target().join("simulation").join(file))
 }

@@ -13,7 +13,7 @@ use crate::{TaskError, process, workspace};
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct Arguments {
-    /// What the program is told, its own --help included: --seed S, --count N, --minutes M, --replay FILE
+    /// Arguments of the program, its own --help included: --seed S, --count N, --minutes M, --replay FILE
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
@@ -38,7 +38,7 @@ pub fn short() -> Result<Tally, TaskError> {
     Ok(tally)
 }
 
-/// What the nodes have to say of panics goes to a file.
+/// Adds the folder, and sends the nodes' messages of panics to a file.
 fn with_folder(mut program: Command) -> Result<Command, TaskError> {
     let folder = workspace::target().join("statements");
     program

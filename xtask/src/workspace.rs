@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use crate::process::{self, ProcessError};
 
-/// Of the optimised programs that the test command builds and runs: as the release build, but for the linking of the whole, which takes
-/// most of its time.
+/// Profile of the optimised programs that the test command builds and runs: as the release build, but for the linking of the
+/// whole, which takes most of its time.
 pub const TEST_PROFILE: &str = "ci";
 
 static PROFILE: OnceLock<&str> = OnceLock::new();
@@ -70,7 +70,7 @@ pub fn installed() -> PathBuf {
     target().join("installed")
 }
 
-/// What is compiled from the project's programs in other languages.
+/// Build folder of one of the project's programs in other languages.
 pub fn built(name: &str) -> PathBuf {
     target().join("built").join(name)
 }

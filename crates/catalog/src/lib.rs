@@ -1,5 +1,5 @@
-//! What a node keeps of its schema: changes of it by DDL, what DESCRIBE prints of it, how it is stored, and the system
-//! tables that tell of it. Immutable snapshots of it are [`helenus_schema`]'s, statements on tables [`helenus_engine`]'s.
+//! A node's schema: changes of it by DDL, what DESCRIBE prints of it, how it is stored, and the system tables that tell of
+//! it. Immutable snapshots of it are [`helenus_schema`]'s, statements on tables [`helenus_engine`]'s.
 
 /// A [`CqlError::Invalid`](helenus_engine::CqlError::Invalid) with a formatted message.
 macro_rules! invalid {

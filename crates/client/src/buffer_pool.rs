@@ -14,7 +14,7 @@ pub(crate) const POOLED_BYTES_MIN: usize = 1024;
 /// The largest buffer that is kept: a page of 5,000 rows of 200 bytes.
 const KEPT_BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// What an idle pool may hold, in bytes.
+/// Bytes that an idle pool may hold.
 const POOL_BYTES_MAX: usize = 32 << 20;
 
 /// Buffers that wait for their next use; shared by the connections of a session.
@@ -29,7 +29,7 @@ struct Idle {
     /// By size class: capacities of at least `POOLED_BYTES_MIN << class`.
     classes: [Vec<Vec<u8>>; CLASSES],
     bytes: usize,
-    /// Of values that were bound for one execution; of any capacity.
+    /// Buffers of values that were bound for one execution; of any capacity.
     scratch: Vec<Vec<u8>>,
 }
 

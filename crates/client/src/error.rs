@@ -1,4 +1,4 @@
-//! What can go wrong, by whose fault it is.
+//! Errors, by whose fault they are.
 
 use std::io;
 use std::net::SocketAddr;

@@ -64,12 +64,12 @@ impl Response {
     }
 }
 
-/// What a statement was answered with.
+/// Answer to a statement.
 #[derive(Debug)]
 pub struct Answer {
     pub(crate) response: Response,
     pub(crate) address: SocketAddr,
-    /// Of a prepared statement, whose rows come without their columns.
+    /// Columns of a prepared statement's rows, which come without them.
     pub(crate) shape: Option<Arc<ResultShape>>,
 }
 
@@ -106,7 +106,7 @@ impl Answer {
         }
     }
 
-    /// Whether the answer has rows, and how many of them are in this page; 0 for a statement without rows.
+    /// Returns the number of rows in this page; 0 for a statement without rows.
     pub fn row_count(&self) -> Result<usize, RequestError> {
         Ok(self.received_rows()?.map_or(0, |rows| rows.len()))
     }

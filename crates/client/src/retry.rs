@@ -1,4 +1,4 @@
-//! What happens to a request that was not served.
+//! Retry policy: what happens to a request that was not served.
 
 use helenus_protocol::ErrorCode;
 
@@ -24,7 +24,7 @@ impl RetryPolicy {
     pub const NEVER: RetryPolicy = RetryPolicy { retries_max: 0 };
 }
 
-/// What a server's refusal says about the request.
+/// Meaning of a server's refusal for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Refused before any work: it goes out again, after a pause, as if it had not been sent.
@@ -59,8 +59,8 @@ pub(crate) fn judge(error: &ServerError, overloaded_is_not_run: bool) -> Verdict
     }
 }
 
-/// What Cassandra's transport says before it hands a request on (`CQLMessageHandler`, `Dispatcher` of 5.0.5, by their
-/// beginnings). Its coordinator's own refusals ("Too many in flight hints") may come in the middle of a batch, a
+/// Beginnings of the refusals that Cassandra's transport sends before it hands a request on (`CQLMessageHandler`,
+/// `Dispatcher` of 5.0.5). Its coordinator's own refusals ("Too many in flight hints") may come in the middle of a batch, a
 /// conditional write or a counter.
 const REFUSALS_BEFORE_WORK: [&str; 4] = [
     "Request breached ",

@@ -1,4 +1,4 @@
-//! What is to be executed, and how.
+//! Statements to be executed, and the options of their execution.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -74,7 +74,7 @@ pub struct Prepared {
 #[derive(Debug)]
 pub(crate) struct PreparedStatement {
     pub text: String,
-    /// Of the table that it is about; unknown without markers or columns.
+    /// Keyspace of the table that it is about; unknown without markers or columns.
     pub keyspace: Option<String>,
     pub id: Vec<u8>,
     pub marker_types: Vec<CqlType>,
@@ -102,7 +102,7 @@ impl ResultShape {
         }
     }
 
-    /// What rows say whose columns have changed since the statement was prepared (v5).
+    /// Takes the columns of rows whose columns have changed since the statement was prepared (v5).
     pub fn of_changed(metadata: &ReceivedColumns<'_>) -> Option<Self> {
         let metadata_id = metadata.new_metadata_id?.to_vec();
         let (names, types) = columns(metadata);
@@ -122,7 +122,7 @@ fn columns(metadata: &ReceivedColumns<'_>) -> (Vec<String>, Vec<CqlType>) {
 }
 
 impl PreparedStatement {
-    /// What a server's PREPARED says of `text`.
+    /// Makes the statement of `text` from a server's PREPARED.
     pub fn of(text: &str, prepared: &ReceivedPrepared<'_>) -> Self {
         let named = prepared
             .markers

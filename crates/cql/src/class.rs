@@ -1,4 +1,4 @@
-//! What a statement does, by its first word: known before it is parsed.
+//! Class of a statement by its first word: known before it is parsed.
 
 use crate::lexer::{Keyword, Scanner, TokenKind};
 
@@ -12,7 +12,7 @@ pub enum StatementClass {
     /// Batches too.
     Write,
     Truncate,
-    /// Of schemas, roles and the like.
+    /// Statements on schemas, roles and the like.
     Other,
     /// No statement begins so, or not near enough to the beginning of the text.
     Unknown,
@@ -37,7 +37,7 @@ impl StatementClass {
     }
 }
 
-/// Whether the statement changes nothing, whatever it says. Looks through all of the text, as does [`chooses_keyspace`].
+/// Returns whether the statement changes nothing, whatever it says. Looks through all of the text, as does [`chooses_keyspace`].
 pub fn only_reads(statement: &str) -> bool {
     matches!(
         first_keyword(statement),
@@ -45,7 +45,7 @@ pub fn only_reads(statement: &str) -> bool {
     )
 }
 
-/// Whether the statement chooses a keyspace for those after it.
+/// Returns whether the statement chooses a keyspace for those after it.
 pub fn chooses_keyspace(statement: &str) -> bool {
     first_keyword(statement) == Some(Keyword::Use)
 }

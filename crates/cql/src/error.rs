@@ -22,7 +22,7 @@ pub struct Position {
     pub column: usize,
 }
 
-/// What went wrong, in the terms of Cassandra's parser.
+/// Kind of a syntax error, in the terms of Cassandra's parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SyntaxErrorKind {
     /// No token could be cut.

@@ -23,7 +23,7 @@ pub fn quote_string(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// Whether the word, in any case, is one Cassandra quotes names for.
+/// Returns whether the word, in any case, is one Cassandra quotes names for.
 pub fn is_reserved_word(word: &str) -> bool {
     word.eq_ignore_ascii_case("nan")
         || word.eq_ignore_ascii_case("infinity")

@@ -157,7 +157,7 @@ fn nesting_is_bounded() {
     }
 }
 
-/// What people write is far from the bound.
+/// Statements that people write are far from the bound.
 #[test]
 fn ordinary_nesting_is_accepted() {
     let nested =

@@ -1,4 +1,4 @@
-//! What is printed for types, terms, selectors and names, and that it reads back.
+//! Printed forms of types, terms, selectors and names, which read back.
 
 use helenus_cql::ast::{
     FunctionName, Literal, LiteralKind, NativeType, Relation, Selection, Selector, Statement, Term, TypeName,

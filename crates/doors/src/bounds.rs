@@ -1,20 +1,21 @@
-//! What clients can make the doors hold.
+//! Bounds on what clients can make the doors hold.
 
 use std::time::Duration;
 
 /// Connections at a time. One that is idle takes 16 KiB, so all of them 16 MiB.
 pub const CONNECTIONS_MAX: usize = 1_024;
 
-/// Of a process that may have few files open the doors' connections take this part at most, so that CQL's have room.
+/// Part of the process's file descriptors that the doors' connections take at most, as a divisor: where few files may be open,
+/// CQL's connections have room.
 pub const DESCRIPTORS_SHARE: u64 = 4;
 
-/// The same, of one address: half of all, so that one client leaves places for others.
+/// Connections of one address at a time: half of all, so that one client leaves places for others.
 pub const CONNECTIONS_PER_ADDRESS_MAX: usize = 512;
 
 /// From the accepted connection to the bytes that tell HTTP/2 from HTTP/1.1.
 pub const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Of HTTP/1.1: from a request's first byte to the end of its headers, and between two requests.
+/// Timeout of HTTP/1.1 from a request's first byte to the end of its headers, and between two requests.
 pub const HEADERS_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// From the headers of a request to the end of its body, but for the streams of gRPC.
@@ -42,37 +43,37 @@ pub const STREAMS_MAX: u32 = 256;
 /// rights; a flood of resets (rapid reset) ends the connection here.
 pub const RESET_STREAMS_MAX: usize = 2 * STREAMS_MAX as usize;
 
-/// What a stream, and a connection, may send before it is read.
+/// Flow-control window in bytes: what a stream, and a connection, may send before it is read.
 pub const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
 
 /// See [`STREAM_WINDOW_BYTES`].
 pub const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
 
-/// What is buffered of an answer while its client does not take it, besides what [`MEMORY_BYTES_MAX`] counts.
+/// Bytes of an answer that are buffered while its client does not take it, besides those that [`MEMORY_BYTES_MAX`] counts.
 pub const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
-/// What HTTP/1.1 buffers of a request.
+/// Bytes of a request that HTTP/1.1 buffers.
 pub const REQUEST_BUFFER_BYTES: usize = 64 * 1024;
 
 /// A request's body, and a message of gRPC: what gRPC's servers take by default. A node with little memory takes less, see
 /// [`Memory::body_bytes_max`](crate::memory::Memory::body_bytes_max).
 pub const BODY_BYTES_MAX: usize = 4 << 20;
 
-/// What a byte of a request is charged as, because it may be that much when it is read: a value of gRPC takes two bytes or more on
+/// Bytes charged for a byte of a request, because it may be that much when it is read: a value of gRPC takes two bytes or more on
 /// its way and some dozens in memory, until it is bound.
 pub const BODY_COST: usize = 8;
 
 /// Values of a statement, and statements of a batch: as many as the native protocol counts.
 pub const VALUES_MAX: usize = u16::MAX as usize;
 
-/// Of the node's memory, the part that bodies and answers of all clients may take together on top of it: with it a node stays below
-/// its memory and a fifth.
+/// Part of the node's memory, as a divisor, that bodies and answers of all clients may take together on top of it: with it a node
+/// stays below its memory and a fifth.
 pub const MEMORY_SHARE: u64 = 8;
 
-/// What they may take however large the node is,
+/// Largest size of that part in bytes, however large the node is.
 pub const MEMORY_BYTES_MAX: usize = 128 << 20;
 
-/// and however small.
+/// Smallest size of that part in bytes, however small the node is.
 pub const MEMORY_BYTES_MIN: usize = 8 << 20;
 
 /// Eighths of that which one connection may have.
@@ -81,7 +82,7 @@ pub const CONNECTION_EIGHTHS: usize = 3;
 /// Statements that are kept prepared, with their texts.
 pub const STATEMENTS_MAX: usize = 1_024;
 
-/// Of a statement that is kept prepared.
+/// Longest text of a statement that is kept prepared, in bytes.
 pub const STATEMENT_BYTES_MAX: usize = 16 * 1024;
 
 /// Tokens that are valid at a time. The one that was used least lately makes place for the next.

@@ -29,7 +29,7 @@ struct Idle {
     bytes: usize,
 }
 
-/// Of buffers that are kept.
+/// Returns the class of a buffer's capacity; `None` where the buffer is not kept.
 fn class_of(bytes: usize) -> Option<usize> {
     let is_kept = (BUFFER_BYTES_MIN..=BUFFER_BYTES_MAX).contains(&bytes);
     is_kept.then(|| (bytes / BUFFER_BYTES_MIN).ilog2() as usize)
@@ -42,7 +42,7 @@ impl Idle {
         Some(taken)
     }
 
-    /// Of the class that has most: it was asked for when answers were of another length.
+    /// Frees a buffer of the class that has most: it was asked for when answers were of another length.
     fn forget_one(&mut self) {
         let bytes_of = |class: &Vec<Vec<u8>>| class.iter().map(Vec::capacity).sum::<usize>();
         let most = (0..CLASSES).max_by_key(|class| self.classes.get(*class).map(bytes_of));
@@ -76,7 +76,7 @@ impl Buffers {
         taken
     }
 
-    /// Of whoever has no use for it any more.
+    /// Takes a buffer back from whoever has no use for it any more.
     pub fn give_back(&self, mut buffer: Vec<u8>) {
         let bytes = buffer.capacity();
         let Some(class) = class_of(bytes).filter(|_| bytes <= self.idle_bytes_max) else {

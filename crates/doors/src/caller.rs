@@ -1,4 +1,4 @@
-//! Who asks: a connection, and whoever shows a token on it.
+//! Callers: a connection, and the users whose tokens are shown on it.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! How far the doors are on their way out.
 
-/// What the doors do with clients.
+/// Stage of the doors' way out, by what is done with clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// They are served.

@@ -1,4 +1,4 @@
-//! What HTTP needs of the thread that it runs on: tasks and timers.
+//! Tasks and timers that HTTP needs of the thread that it runs on.
 
 use std::future::Future;
 use std::pin::Pin;

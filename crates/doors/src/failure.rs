@@ -21,7 +21,7 @@ pub enum Failure {
     Malformed(String),
     /// Nobody knows who asks.
     Unauthenticated(&'static str),
-    /// What asks is known and may not.
+    /// The requester is known and not permitted.
     Forbidden(&'static str),
     /// There is nothing of that name.
     NotFound,
@@ -94,7 +94,7 @@ impl Failure {
         }
     }
 
-    /// What the node's error says besides its words.
+    /// Details of the node's error besides its words.
     pub fn details(&self) -> Option<ErrorBody<'_>> {
         match self {
             Failure::Server(error) => error.details(),
@@ -102,7 +102,7 @@ impl Failure {
         }
     }
 
-    /// Whether the statement is not known to the node any more.
+    /// Returns whether the statement is not known to the node any more.
     pub fn is_unprepared(&self) -> bool {
         self.code() == ErrorCode::Unprepared
     }

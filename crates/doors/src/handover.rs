@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct HandedOver {
     /// The connection itself.
     pub socket: TcpStream,
-    /// What was read of the next request.
+    /// Bytes of the next request that were read.
     pub received: Vec<u8>,
 }
 

@@ -55,7 +55,7 @@ pub use handover::HandedOver;
 /// A page of metrics that is being made.
 pub type MetricsPage = Pin<Box<dyn Future<Output = String> + Send>>;
 
-/// What the doors are opened to.
+/// Listener, node and settings that the doors are opened with.
 pub struct DoorOptions {
     /// Where clients connect.
     pub listener: TcpListener,
@@ -65,13 +65,13 @@ pub struct DoorOptions {
     pub node: Handle,
     /// The memory that the node has; what the doors' clients may take beside it depends on that.
     pub node_memory_bytes: u64,
-    /// Whether clients have to say who they are.
+    /// True if clients have to say who they are.
     pub asks_for_passwords: bool,
-    /// Whether only statements that read are taken.
+    /// True if only statements that read are taken.
     pub is_read_only: bool,
-    /// Whether gRPC's `TestService` is there, which interop clients call.
+    /// True if gRPC's `TestService` is there, which interop clients call.
     pub serves_tests: bool,
-    /// Whether buffers of answers are used again.
+    /// True if buffers of answers are used again.
     pub buffer_pool: bool,
     /// Makes the page that Prometheus reads.
     pub metrics: Arc<dyn Fn() -> MetricsPage + Send + Sync>,

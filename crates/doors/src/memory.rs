@@ -15,9 +15,9 @@ use crate::buffers::Buffers;
 pub struct Memory {
     bytes_max: usize,
     free_bytes: AtomicUsize,
-    /// Of which this is a part.
+    /// Memory of which this is a part.
     whole: Option<Arc<Memory>>,
-    /// Of all connections.
+    /// Buffers of all connections.
     buffers: Arc<Buffers>,
 }
 
@@ -33,7 +33,7 @@ pub struct Taken {
 pub struct NoRoom;
 
 impl Memory {
-    /// What the doors of a node may take that has `node_bytes` for everything else.
+    /// Memory for the doors of a node that has `node_bytes` for everything else.
     pub fn beside(node_bytes: u64, buffers: Buffers) -> Arc<Self> {
         let share = usize::try_from(node_bytes / MEMORY_SHARE).unwrap_or(usize::MAX);
         let bytes_max = share.clamp(MEMORY_BYTES_MIN, MEMORY_BYTES_MAX);
@@ -49,7 +49,7 @@ impl Memory {
         })
     }
 
-    /// What one connection may take of it.
+    /// Part of it that one connection may take.
     pub fn of_connection(self: &Arc<Self>) -> Arc<Self> {
         let bytes_max = self.bytes_max / 8 * CONNECTION_EIGHTHS;
         Memory::new(bytes_max, Some(self.clone()), self.buffers.clone())

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, Uri};
 
 use crate::failure::Failure;
 
-/// What a browser says of the page that asks (Fetch Metadata).
+/// Header by which a browser tells how the asking page relates to this door (Fetch Metadata).
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Refuses what a browser sends for a page that is not the console of this very door. Programs that are no browsers say nothing of
@@ -38,7 +38,7 @@ pub fn check(headers: &HeaderMap, uri: &Uri, asks_for_passwords: bool) -> Result
     }
 }
 
-/// Whether nobody else can decide what the name means.
+/// Returns whether nobody else can decide what the name means.
 fn is_certain(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _port)) => address,

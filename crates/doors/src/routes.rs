@@ -20,7 +20,7 @@ pub struct Received {
     pub received_ns: u64,
 }
 
-/// What a path leads to.
+/// Endpoint that a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     Query,

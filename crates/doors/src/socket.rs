@@ -19,7 +19,7 @@ use crate::underway::Underway;
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 16 * 1024;
 
-/// What a client of HTTP/2 says first (RFC 9113, section 3.4).
+/// First bytes of a client of HTTP/2 (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 thread_local! {
@@ -35,13 +35,13 @@ struct Connected {
     stream: TcpStream,
     /// Runs while the client takes nothing of what is sent.
     stalled: RefCell<Option<Pin<Box<Sleep>>>>,
-    /// What another process has read of the connection and not answered; it comes first.
+    /// Bytes of the connection that another process has read and not answered; they come first.
     received: RefCell<Vec<u8>>,
     underway: Underway,
     end: End,
 }
 
-/// What HTTP is told when the client sends no more. It drops what is under way when it hears of it, so it hears of it last.
+/// End of what the client sends. HTTP drops what is under way when it hears of it, so it hears of it last.
 #[derive(Default)]
 struct End {
     /// Runs from when it was seen.
@@ -50,7 +50,7 @@ struct End {
     written_of: Cell<Option<u64>>,
 }
 
-/// What a connection speaks.
+/// Protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spoken {
     Http1,
@@ -76,17 +76,17 @@ impl Socket {
         &self.0.underway
     }
 
-    /// What was read elsewhere, if it has not come yet.
+    /// Takes the bytes that were read elsewhere, if they have not come yet.
     pub fn take_received(&self) -> Vec<u8> {
         self.0.received.take()
     }
 
-    /// Whether something is to be sent that the client does not take.
+    /// Returns whether something is to be sent that the client does not take.
     pub fn is_stalled(&self) -> bool {
         self.0.stalled.borrow().is_some()
     }
 
-    /// What the first bytes say, which are left where they are; `None` if none come in time.
+    /// Tells the protocol by the first bytes, which are left where they are; `None` if none come in time.
     pub async fn spoken(&self) -> Option<Spoken> {
         tokio::time::timeout(FIRST_BYTES_TIMEOUT, self.peek_spoken())
             .await

@@ -1,4 +1,4 @@
-//! What all connections share.
+//! State that all connections share.
 
 use std::cell::{Cell, RefCell};
 use std::net::TcpListener;
@@ -49,7 +49,7 @@ impl Drop for Serving {
     }
 }
 
-/// What the doors have at their beginning.
+/// Sockets that the doors have at their beginning.
 pub struct Beginning {
     pub listener: TcpListener,
     pub handed_over: Vec<HandedOver>,
@@ -122,12 +122,12 @@ impl State {
         let _gone = stages.wait_for(|now| *now >= stage).await;
     }
 
-    /// What Prometheus reads.
+    /// Makes the page that Prometheus reads.
     pub async fn metrics_page(&self) -> String {
         (self.metrics)().await
     }
 
-    /// Whether the node answers, and will for a while.
+    /// Returns whether the node answers, and will for a while.
     pub async fn is_ready(&self) -> bool {
         let asked = self.node.query("SELECT key FROM system.local", ());
         let answered = tokio::time::timeout(READY_TIMEOUT, asked).await;

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// Values for a statement's markers, in a form of the door's.
 pub trait Values {
-    /// Whether there are none.
+    /// Returns whether there are none.
     fn is_empty(&self) -> bool;
 
     /// In the form of the native protocol.
@@ -174,7 +174,7 @@ impl Statements {
     }
 }
 
-/// Whether only such statements may be executed as change nothing.
+/// Refuses a statement that may change something, where only those that read are taken.
 pub fn check_reads(text: &str, is_read_only: bool) -> Result<(), Failure> {
     match is_read_only && !only_reads(text) {
         true => Err(Failure::Forbidden("Only statements that read are taken here")),

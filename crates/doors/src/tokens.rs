@@ -16,15 +16,15 @@ pub struct Tokens {
     logins: HashMap<Uuid, Login, foldhash::fast::RandomState>,
 }
 
-/// Who logged in, and with which password.
+/// User and password, as a hash, of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     pub user: Arc<str>,
-    /// Of the password, as the role's row has it: another password is another hash.
+    /// Hash of the password, as the role's row has it: another password is another hash.
     pub salted_hash: Arc<str>,
 }
 
-/// What a token stands for.
+/// Login that a token stands for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Shown {
     pub token: Uuid,
@@ -40,7 +40,7 @@ struct Login {
 }
 
 impl Credential {
-    /// What the user logs in with now; `None` if the node knows no such role, or one that may not.
+    /// Reads what the user logs in with now; `None` if the node knows no such role, or one that may not.
     pub async fn read(node: &Handle, user: &str) -> Result<Option<Credential>, RequestError> {
         const ROLE: &str = "SELECT can_login, salted_hash FROM system_auth.roles WHERE role = ?";
         let answer = node.query(ROLE, (user,)).await?;
@@ -79,7 +79,7 @@ impl Tokens {
         token.to_string()
     }
 
-    /// Whose token it is, which lives on from now.
+    /// Finds the login of a token, which lives on from now.
     pub fn show(&mut self, token: &str, now_ns: u64) -> Option<Shown> {
         let token = Uuid::try_parse(token).ok()?;
         let login = self.logins.get_mut(&token)?;

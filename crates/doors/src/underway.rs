@@ -20,7 +20,7 @@ struct Counted {
     count: Cell<usize>,
     /// How many ever began.
     begun: Cell<u64>,
-    /// Who waits until there are none.
+    /// Waker of the task that waits until there are none.
     waiting: RefCell<Option<Waker>>,
 }
 

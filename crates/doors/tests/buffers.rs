@@ -1,5 +1,4 @@
-//! What a call of gRPC takes from the heap, everything in the process counted: the door's thread, the shard's, and a client that takes
-//! nothing.
+//! Heap use of a gRPC call, everything in the process counted: the door's thread, the shard's, and a client that takes nothing.
 
 mod support;
 
@@ -18,7 +17,7 @@ const QUERY: &str = "/stargate.Stargate/ExecuteQuery";
 const VALUE_BYTES: usize = 8 * 1024;
 const CALLS: u32 = 1_600;
 
-/// Of one call.
+/// Heap use of one call.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     allocations: f64,
@@ -103,7 +102,7 @@ impl Caller {
     }
 }
 
-/// What a call takes, `at_once` of them under way.
+/// Measures a call, `at_once` of them under way.
 fn cost(served: &Served, message: &Bytes, at_once: usize) -> Cost {
     let one = call(1, QUERY, message);
     let mut calls = one.repeat(at_once);
@@ -129,7 +128,7 @@ fn read(key: i64) -> Query {
     }
 }
 
-/// What the cases take, each with how many calls are under way at once.
+/// Measures the cases, each with how many calls are under way at once.
 fn costs(has_pool: bool) -> Vec<(&'static str, usize, Cost)> {
     let served = Served::start_as(Serving {
         lacks_buffer_pool: !has_pool,

@@ -1,4 +1,4 @@
-//! What a statement is executed with, and the stores it runs on.
+//! Options and buffers for executing a statement, and the stores it runs on.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -29,14 +29,14 @@ pub struct QueryOptions<'a> {
     pub paging_state: Option<&'a [u8]>,
     /// The client's timestamp for writes, in microseconds since 1970.
     pub timestamp_us: Option<i64>,
-    /// What has expired and when a write is deleted, in seconds since 1970.
+    /// Time that expiration is judged by and that deletions carry, in seconds since 1970.
     pub now_s: u32,
     /// The server's clock when the request arrived, in microseconds since 1970.
     pub server_timestamp_us: i64,
     /// When nobody waits for the answer any more, on the node's monotonic clock.
     pub deadline_ns: u64,
-    /// What the answer's rows may take in memory: a page with more ends early, and what is not paged is refused. A row
-    /// alone may be longer.
+    /// Bytes of memory that the answer's rows may take: a page with more ends early, and an answer that is not paged is
+    /// refused. A row alone may be longer.
     pub answer_bytes_max: usize,
     /// How much of the metadata the client wants with the rows.
     pub metadata_form: MetadataForm<'a>,
@@ -52,7 +52,7 @@ pub trait RowStore {
         sink: &mut S,
     ) -> Result<ReadProgress, ReadError>;
 
-    /// Whether an index has all that its table had when it was made.
+    /// Returns whether an index has all that its table had when it was made.
     fn is_index_ready(&mut self, _table: TableId, _index: IndexId) -> bool {
         true
     }
@@ -87,7 +87,7 @@ pub trait RowStore {
     /// The row that was found last is not there, or without its vector.
     fn note_nearest_gone(&mut self, _search: &NearestSearch) {}
 
-    /// What errors of this copy are told to come from.
+    /// Returns the address that errors of this copy are told to come from.
     fn address(&self) -> IpAddr {
         IpAddr::V4(Ipv4Addr::LOCALHOST)
     }
@@ -163,7 +163,8 @@ impl RowStore for ShardStore {
     }
 }
 
-/// What a shard keeps of memory for an update that waits to be applied, and for an answer: nearly all are smaller.
+/// Longest buffer, in bytes, that a shard keeps for an update that waits to be applied, and for an answer: nearly all are
+/// smaller.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// Buffers that live as long as a shard, so that executing a statement takes nothing from the heap.
@@ -174,9 +175,9 @@ pub struct Scratch {
     pub(crate) update: Vec<u8>,
     pub(crate) slices: Vec<Slice>,
     pub(crate) rows_read: ReadBuffers,
-    /// What a conditional statement writes.
+    /// Update that a conditional statement writes.
     pub(crate) decided: Vec<u8>,
-    /// What it answers.
+    /// Body of the RESULT that it answers.
     answer: Vec<u8>,
 }
 
@@ -227,7 +228,7 @@ impl<'a> QueryOptions<'a> {
         }
     }
 
-    /// What terms outside a select clause are evaluated with.
+    /// Returns the context in which terms outside a select clause are evaluated.
     pub(crate) fn evaluation<'e>(&self, values: &'e BoundValues<'e>) -> EvaluationContext<'e> {
         EvaluationContext {
             values,

@@ -5,10 +5,10 @@
 use std::mem::size_of;
 use std::sync::Arc;
 
-/// What the allocator adds to each piece, in bytes: its own word, and what rounding up to 16 costs on average.
+/// Bytes that the allocator adds to each piece: its own word, and what rounding up to 16 costs on average.
 const ALLOCATION_OVERHEAD_BYTES: usize = 16;
 
-/// What a value holds of the heap besides itself, in bytes; an estimate within some percents.
+/// Heap bytes that a value holds besides itself; an estimate within some percents.
 pub(crate) trait HeapBytes {
     fn heap_bytes(&self) -> usize;
 }

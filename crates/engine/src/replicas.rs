@@ -5,7 +5,7 @@ use helenus_schema::{KeyspaceMetadata, Replication, Schema};
 
 use crate::{CqlError, Plan};
 
-/// What the one copy that a node keeps counts for.
+/// Rule for how many replicas the one copy that a node keeps counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CopyRule {
     /// For all replicas of its keyspace: statements meant for a cluster run on one node as they are.

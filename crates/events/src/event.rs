@@ -184,7 +184,7 @@ impl Event<'_> {
         }
     }
 
-    /// What it is about.
+    /// Subject of the event.
     pub fn target(&self) -> &'static str {
         match self {
             Event::Started { .. } | Event::ShardNotStarted { .. } | Event::Stall { .. } => "shard",
@@ -214,7 +214,7 @@ impl Event<'_> {
         }
     }
 
-    /// What kind of event it is, for programs that read the log.
+    /// Kind of the event, for programs that read the log.
     pub fn name(&self) -> &'static str {
         match self {
             Event::Started { .. } => "started",

@@ -44,7 +44,7 @@ impl Display for Event<'_> {
 }
 
 impl Event<'_> {
-    /// Of tables, their files and snapshots, and what comes after them.
+    /// Formats events of tables, their files and snapshots, and what comes after them.
     fn fmt_storage(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Event::JobFailed {
@@ -96,7 +96,7 @@ impl Event<'_> {
         }
     }
 
-    /// Of requests and connections.
+    /// Formats events of requests and connections.
     fn fmt_serving(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Event::BatchTooLarge {

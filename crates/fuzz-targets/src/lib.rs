@@ -1,4 +1,4 @@
-//! What the fuzz targets of files do: one component of a small, real SSTable is replaced by any bytes, and everything
+//! Fuzz targets of files: one component of a small, real SSTable is replaced by any bytes, and everything
 //! that reads it is asked. It ends in rows or an error, within bounds.
 //!
 //! The first byte of an input chooses among the originals that have the component, the rest takes its place. Checksums
@@ -18,7 +18,7 @@ use helenus_sstable::Component;
 /// One fuzz target.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Of the program in `fuzz/fuzz_targets` and of the folder in `fuzz/corpus`.
+    /// Name of the program in `fuzz/fuzz_targets` and of the folder in `fuzz/corpus`.
     pub name: &'static str,
     pub run: fn(&[u8]),
     corpus: fn() -> Vec<(String, Vec<u8>)>,

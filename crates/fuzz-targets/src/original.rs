@@ -249,7 +249,7 @@ impl Original {
         }
     }
 
-    /// What `scrub` does, short of writing.
+    /// Salvages as `scrub` does, short of writing.
     fn salvage(&self, disk: &dyn Disk, folder: &Path, component: Component) {
         let Ok(salvage) = Salvage::open(disk, folder, self.descriptor, &self.table) else {
             return;

@@ -1,11 +1,11 @@
-//! What is said.
+//! Messages of a handover, their encoding and errors.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::{DESCRIPTORS_MAX, PAYLOAD_BYTES_MAX, VERSION};
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The successor is there; which release it is, as text.
@@ -39,7 +39,7 @@ impl Kind {
 /// One message.
 #[derive(Debug)]
 pub struct Message {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its bytes.
     pub payload: Vec<u8>,
@@ -63,7 +63,7 @@ pub enum HandoverError {
     /// It is another release, with other messages.
     #[error("the other process speaks version {theirs} of the handover, this one {VERSION}")]
     Version {
-        /// What the other process speaks.
+        /// Version that the other process speaks.
         theirs: u8,
     },
     /// More than a message may have.
@@ -110,7 +110,7 @@ pub(crate) const HEADER_BYTES: usize = 12;
 
 const MAGIC: [u8; 4] = *b"HLNH";
 
-/// What is known of a message before it has come.
+/// Header of a message, known before the rest has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub kind: Kind,

@@ -38,7 +38,7 @@ pub enum BenchCommand {
         after_help = "Example:\n  helenus bench storm --mode wrong-version --connects 100000 --server-pid 4711"
     )]
     Storm(StormArguments),
-    /// What is answered in time, from a quarter to ten times of what a server can do.
+    /// Measure the goodput: requests answered in time, at loads from half to ten times of what a server can do.
     #[command(after_help = GOODPUT_EXAMPLES)]
     Goodput(Box<GoodputArguments>),
 }
@@ -47,7 +47,7 @@ pub enum BenchCommand {
 pub struct StormArguments {
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9042")]
     address: SocketAddr,
-    /// What each connection does.
+    /// Behaviour of each connection.
     #[arg(long, value_enum, default_value = "wrong-version")]
     mode: StormModeName,
     /// In all.

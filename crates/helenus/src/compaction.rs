@@ -12,7 +12,7 @@ use crate::terminal::bytes_text;
 #[derive(Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum CompactionCommand {
-    /// What runs, what waits, and what was done since the start.
+    /// Show what runs, what waits, and what was done since the start.
     Status {
         #[command(flatten)]
         node: NodeArguments,

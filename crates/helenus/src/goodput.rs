@@ -25,14 +25,14 @@ pub struct GoodputArguments {
     /// The server's process id: its processor time and memory are reported too.
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
-    /// What is asked for [default: the eight statements from point-read to filtering].
+    /// Workloads to measure [default: the eight statements from point-read to filtering].
     #[arg(long, value_enum, value_name = "NAME,...", value_delimiter = ',')]
     workload: Vec<WorkloadName>,
     /// How much work a request is of single-partition, uniform-writes, uniform-reads and hot-partition: one core offers ten times what
     /// another serves only of heavy ones.
     #[arg(long, value_enum, default_value = "heavy")]
     requests: SizeName,
-    /// Of the table that cold-reads go to; give the server a tenth of it as its memory.
+    /// Size of the table that cold-reads go to; give the server a tenth of it as its memory.
     #[arg(long, value_name = "MIB", default_value_t = 2560)]
     cold_mib: u64,
     /// Loads, as multiples of the capacity that is measured first.
@@ -57,8 +57,8 @@ pub struct GoodputArguments {
     /// machine's better and worse minutes. The median of its rounds is a load's goodput.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// What a load is offered in each round before anything counts: what clients that ask for no errors get is promised from the second
-    /// second on.
+    /// Length of the load that is offered in each round before anything counts: what clients that ask for no errors get is
+    /// promised from the second second on.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1s")]
     warm_up: Duration,
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -76,7 +76,7 @@ pub struct GoodputArguments {
     /// How long due requests are gathered before they are written; gocql and the C++ driver do so for 200us.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "100us")]
     gather: Duration,
-    /// Who logs in, where the server asks for it.
+    /// User and password, where the server asks for them.
     #[arg(long, value_name = "USER:PASSWORD", value_parser = parse_login)]
     login: Option<Login>,
     /// An answer that comes later is late, counted from the moment that the request was to be sent.
@@ -85,8 +85,8 @@ pub struct GoodputArguments {
     /// How long ten times the capacity are offered before the recovery is measured; 0 for not at all.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
     overload: Duration,
-    /// What is to happen at 0.8 of the capacity, instead of curves: nothing, a stop of the server's process for 200 ms (--server-pid), or
-    /// a second of 1.4 times the capacity.
+    /// Disturbances at 0.8 of the capacity, instead of curves: nothing, a stop of the server's process for 200 ms (--server-pid),
+    /// or a second of 1.4 times the capacity.
     #[arg(long, value_enum, value_name = "NAME,...", value_delimiter = ',')]
     disturb: Vec<DisturbanceName>,
     /// How often each of them is looked at.
@@ -95,8 +95,8 @@ pub struct GoodputArguments {
     /// How long nothing happens.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "60s")]
     steady: Duration,
-    /// Who is to share the server, instead of curves: point reads with ten times the aggregates that it can do; or one connection, table
-    /// or user that sends 100 shares with others that send 15 together (a user: --login).
+    /// Loads that are to share the server, instead of curves: point reads with ten times the aggregates that it can do; or one
+    /// connection, table or user that sends 100 shares with others that send 15 together (a user: --login).
     #[arg(long, value_enum, value_name = "NAME,...", value_delimiter = ',')]
     mix: Vec<MixName>,
     /// The server's name in tables and charts.

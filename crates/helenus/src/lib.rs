@@ -118,7 +118,7 @@ impl NodeBuilder {
         self
     }
 
-    /// What memtables and caches of all shards may take together, in bytes: 256 MiB by default.
+    /// Sets the memory that memtables and caches of all shards may take together, in bytes: 256 MiB by default.
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
         self.options.memory_bytes = bytes;
         self
@@ -136,7 +136,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Who is told what happens in the node; by default nobody.
+    /// Sets the listener that is told what happens in the node; by default there is none.
     pub fn events(mut self, listener: impl EventListener + 'static) -> Self {
         self.options.events = Arc::new(listener);
         self

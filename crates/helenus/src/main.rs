@@ -51,7 +51,7 @@ enum Command {
     /// Materialized views of a running node.
     #[command(subcommand)]
     View(view::ViewCommand),
-    /// What a node does right now: rates, refusals, caches, the hottest partitions.
+    /// Show what a node does right now: rates, refusals, caches, the hottest partitions.
     #[command(after_help = top::EXAMPLES)]
     Top(top::TopArguments),
     /// Load any CQL cluster; compare what came of it.

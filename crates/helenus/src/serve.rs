@@ -65,7 +65,7 @@ fn start(arguments: &ServeArguments) -> Result<(Server, Summary), StartupError> 
     Ok((server, summary))
 }
 
-/// What was started, and who is told of it.
+/// Summary of a started node, and the service manager that is told of it.
 struct Summary {
     shards: u16,
     data: String,

@@ -32,7 +32,7 @@ pub enum SsTableCommand {
     Dump(DumpArguments),
     /// Check everything: checksums, order, index, filter, statistics. Exit code 2 if something is wrong.
     Verify(VerifyArguments),
-    /// What an SSTable says of itself: times, histograms, types. As Cassandra's sstablemetadata.
+    /// Metadata of an SSTable: times, histograms, types. As Cassandra's sstablemetadata.
     Metadata(MetadataArguments),
     /// Save what is good of damaged SSTables into new ones. No node may run on the folder.
     Scrub(ScrubArguments),
@@ -164,7 +164,7 @@ pub struct ImportArguments {
     /// Copy the files instead of linking them.
     #[arg(long)]
     copy: bool,
-    /// What the table held goes.
+    /// Remove what the table held.
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
@@ -345,7 +345,7 @@ fn print_scrubbed(scrubbed: &Scrubbed) {
     }
 }
 
-/// Whether a node runs on the data folder that a table's folder is in: `<data folder>/data/<keyspace>/<table>`.
+/// Returns whether a node runs on the data folder that a table's folder is in: `<data folder>/data/<keyspace>/<table>`.
 fn is_in_use(target: &Target) -> bool {
     let folder = std::path::absolute(&target.folder).unwrap_or_else(|_| target.folder.clone());
     folder

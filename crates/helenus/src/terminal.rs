@@ -1,4 +1,4 @@
-//! What the operator's commands share: a progress bar, and how they end.
+//! Parts that the operator's commands share: a progress bar, and how they end.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

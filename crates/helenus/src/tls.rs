@@ -18,7 +18,7 @@ pub struct TlsArguments {
     /// PEM file with the key of --tls-certificate.
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// What the servers' certificates name, if not the address.
+    /// Name in the servers' certificates, if not the address.
     #[arg(long, value_name = "NAME", requires = "tls")]
     tls_server_name: Option<String>,
     /// Encrypt without checking who answers.

@@ -25,7 +25,7 @@ fn threads() -> BTreeMap<String, usize> {
     names
 }
 
-/// What this process has open, but for pipes and sockets that the runtime keeps for all of its runtimes.
+/// Counts the files that this process has open, but for those of /proc.
 fn files() -> usize {
     let open = fs::read_dir("/proc/self/fd").expect("Linux").flatten();
     open.filter(|file| fs::read_link(file.path()).is_ok_and(|target| !target.starts_with("/proc")))

@@ -1,4 +1,4 @@
-//! What the program does when it is told to stop.
+//! Signals that tell the program to stop.
 
 #![cfg(feature = "cli")]
 
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// Enough for a busy machine to keep the program from what it does next.
 const STARTS: usize = 8;
 
-/// Who waited for the line "ready" and stopped the node at once ended it with signal 15: it listened only later.
+/// A caller that waited for the line "ready" and stopped the node at once ended it with signal 15: it listened only later.
 #[test]
 fn a_node_that_is_ready_stops_when_it_is_told() {
     for _ in 0..STARTS {

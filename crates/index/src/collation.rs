@@ -6,7 +6,7 @@ use helenus_types::CqlType;
 
 use crate::text::{TextOptions, analyzed};
 
-/// What values are made into before they are compared, those of rows and of queries alike.
+/// Conversion of values before they are compared, those of rows and of queries alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collation {
     text: Option<TextOptions>,
@@ -29,12 +29,12 @@ impl Collation {
         (!is_plain).then_some(collation)
     }
 
-    /// Whether two values may compare otherwise than their type says.
+    /// Returns whether two values may compare otherwise than their type says.
     pub fn changes_order(&self) -> bool {
         self.text.is_some() || self.is_of_addresses
     }
 
-    /// Whether what it accepts has to be accepted by the column's type, too: Cassandra compares addresses both ways.
+    /// Returns whether what it accepts has to be accepted by the column's type, too: Cassandra compares addresses both ways.
     pub fn narrows(&self) -> bool {
         self.is_of_addresses
     }

@@ -13,7 +13,7 @@ use crate::collation::{Collation, expanded_address};
 use crate::term::{ANY_TERM, keeps_order, push_entry_term, push_term};
 use crate::text::TextOptions;
 
-/// What an index has terms of.
+/// Column, or part of it, that an index has terms of.
 #[derive(Clone, Debug)]
 pub struct IndexedColumn {
     pub index: IndexId,
@@ -23,7 +23,7 @@ pub struct IndexedColumn {
     pub(crate) kind: IndexKind,
     target: IndexTarget,
     text: TextOptions,
-    /// Of the table.
+    /// Columns in the table's partition key.
     partition_key_count: usize,
 }
 
@@ -41,7 +41,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Whether a term leads to a partition and not to a row of it.
+    /// Returns whether a term leads to a partition and not to a row of it.
     pub fn is_of_partition(self) -> bool {
         matches!(self, Place::PartitionKey(_) | Place::Static)
     }
@@ -77,7 +77,7 @@ impl IndexedColumn {
         }
     }
 
-    /// Whether the terms of a range of values are a range of terms.
+    /// Returns whether the terms of a range of values are a range of terms.
     pub fn keeps_order(&self) -> bool {
         match self.target {
             IndexTarget::Entries => false,
@@ -190,7 +190,7 @@ impl IndexedColumn {
         }
     }
 
-    /// Of a value in one piece.
+    /// Makes the terms of a value in one piece.
     fn frozen_terms(&self, value: &[u8], terms: &mut Terms<'_>) {
         let width = match (&self.cql_type, self.target) {
             (_, IndexTarget::Simple | IndexTarget::Full) => return self.value_term(value, terms),
@@ -222,7 +222,7 @@ impl IndexedColumn {
     }
 }
 
-/// Who takes terms, and the room that they are made in.
+/// Receiver of terms, and the room that they are made in.
 struct Terms<'t> {
     term: &'t mut Vec<u8>,
     take: &'t mut dyn FnMut(&[u8]),

@@ -1,4 +1,4 @@
-//! What a query asks of an index.
+//! Queries to an index.
 
 use std::ops::Bound;
 

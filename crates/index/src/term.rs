@@ -76,7 +76,7 @@ fn has_decimal(cql_type: &CqlType) -> bool {
     *cql_type == CqlType::Decimal || cql_type.sub_types().any(has_decimal)
 }
 
-/// Whether terms sort as the values do. Not where an empty element and a null, two places in the order of a nested type,
+/// Returns whether terms sort as the values do. Not where an empty element and a null, two places in the order of a nested type,
 /// have the same term.
 pub(crate) fn keeps_order(cql_type: &CqlType, text: &TextOptions) -> bool {
     cql_type.sub_types().next().is_none()

@@ -1,4 +1,4 @@
-//! What text columns may be indexed as: the options `case_sensitive`, `normalize` and `ascii` of storage-attached indexes.
+//! Forms of text in indexes: the options `case_sensitive`, `normalize` and `ascii` of storage-attached indexes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ impl TextOptions {
         }
     }
 
-    /// Whether texts are compared as they are.
+    /// Returns whether texts are compared as they are.
     pub(crate) fn are_plain(&self) -> bool {
         *self == TextOptions::default()
     }
@@ -79,7 +79,7 @@ fn push_folded(folded: &mut String, letter: char) {
     }
 }
 
-/// Of letters and marks that Unicode does not take apart.
+/// Returns the ASCII spelling of characters that Unicode does not take apart.
 fn spelling(letter: char) -> Option<&'static str> {
     Some(match letter {
         'Æ' | 'Ǽ' | 'Ǣ' => "AE",

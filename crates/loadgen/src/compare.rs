@@ -60,14 +60,14 @@ pub fn compare(before: &Report, after: &Report) -> Vec<Difference> {
         .collect()
 }
 
-/// What is compared of two reports.
+/// Figure that two reports are compared by.
 struct Figure {
     name: &'static str,
     unit: &'static str,
     is_more_better: bool,
-    /// Of the whole run, as the report prints it.
+    /// Value over the whole run, as the report prints it.
     whole: fn(&Report) -> f64,
-    /// Of one second.
+    /// Value in one second.
     second: Option<fn(&ReportSecond) -> f64>,
 }
 
@@ -122,7 +122,7 @@ fn whole_seconds(report: &Report) -> &[ReportSecond] {
     seconds.split_last().map_or(seconds, |(_, whole)| whole)
 }
 
-/// What the seconds of two runs say of their difference.
+/// Judges the difference between two runs by the values of their seconds.
 fn verdict(is_more_better: bool, before: &[f64], after: &[f64]) -> Verdict {
     let (mean_before, variance_before) = mean_and_variance(before);
     let (mean_after, variance_after) = mean_and_variance(after);

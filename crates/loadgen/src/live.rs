@@ -1,4 +1,4 @@
-//! What a run shows while it runs: a live view on a terminal, lines elsewhere.
+//! Progress of a run while it runs: a live view on a terminal, lines elsewhere.
 
 use std::io::{self, IsTerminal, Stderr};
 use std::time::{Duration, Instant};

@@ -31,11 +31,11 @@ pub struct Watch {
     looks: Vec<Look>,
 }
 
-/// What counts of a load.
+/// Slices of a load that count, with their stolen time and the server's use of the machine.
 pub struct Counted {
     /// Indexes from the load's beginning on.
     pub slices: Vec<usize>,
-    /// Of these slices, the share of one processor's time that was stolen.
+    /// Share of one processor's time that was stolen in these slices.
     pub stolen: f64,
     /// The server's, of one core.
     pub server_cpu: Option<f64>,
@@ -91,8 +91,8 @@ impl Watch {
         self.looks.len().saturating_sub(1)
     }
 
-    /// Whether nothing was stolen in a slice, nor in the one before it, whose queue it began with; and whether this
-    /// process was there to see.
+    /// Returns whether nothing was stolen in a slice, nor in the one before it, whose queue it began with, and this process
+    /// was there to see.
     pub fn is_quiet(&self, slice: usize) -> bool {
         let looks = self.looks.get(slice.saturating_sub(1)..slice + 2);
         looks.is_some_and(|looks| {

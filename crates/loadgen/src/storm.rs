@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use socket2::{Domain, Socket, Type};
 
-/// What each connection does.
+/// Behaviour of each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StormMode {

@@ -1,4 +1,4 @@
-//! What a generated statement is made of, to leave parts of it out: the statements of a batch, the columns of an INSERT.
+//! Parts of a generated statement, to leave some of them out: the statements of a batch, the columns of an INSERT.
 //!
 //! Works on the text. No generated text holds `; ` or `?` but as a separator and as a marker.
 
@@ -32,7 +32,7 @@ pub fn statements(statement: &Statement) -> Option<Parts> {
     })
 }
 
-/// Of an INSERT by itself; `None` for everything else.
+/// Splits an INSERT by itself into its columns; `None` for everything else.
 pub fn columns(statement: &Statement) -> Option<Parts> {
     let (head, rest) = statement.text.split_once(" (")?;
     let (names, rest) = rest.split_once(") VALUES (")?;

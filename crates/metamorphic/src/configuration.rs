@@ -1,4 +1,4 @@
-//! What a client must not see of a node.
+//! Configuration of a node, of which a client must see nothing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,18 +11,18 @@ pub struct Configuration {
     pub home: Home,
     pub shard_count: u16,
     pub row_cache: bool,
-    /// Of all shards together.
+    /// Memory of all shards together.
     pub memory_mib: u64,
     pub format: SsTableFormat,
     /// Cassandra's `column_index_size`.
     pub column_index_kib: u32,
     /// Rows asked for at a time; unpaged where there is none.
     pub page_rows: Option<i32>,
-    /// Whether the node is told of secondary indexes; what it answers must not depend on them.
+    /// True if the node is told of secondary indexes; what it answers must not depend on them.
     pub indexes: bool,
-    /// Whether every SELECT that restricts anything allows filtering, also where the statement does not say so.
+    /// True if every SELECT that restricts anything allows filtering, also where the statement does not say so.
     pub filtering: bool,
-    /// Whether statements are prepared and kept, whatever becomes of their tables and types.
+    /// True if statements are prepared and kept, whatever becomes of their tables and types.
     pub prepared: bool,
 }
 

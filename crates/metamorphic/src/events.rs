@@ -1,4 +1,4 @@
-//! What operators, disks and power do to one node between two statements.
+//! Events of one node between two statements, by operators, disks and power.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,12 +18,12 @@ use helenus_tools::target::Targets;
 use helenus_types::quoted_identifier;
 use helenus_vfs::{Disk, EntryKind};
 
-/// Of the event's own snapshot, which is gone when it ends.
+/// Name of the event's own snapshot, which is gone when it ends.
 const SNAPSHOT: &str = "metamorphic";
 /// Beside the data folder.
 const EXPORTS: &str = "/helenus-exports";
 
-/// What a history made, not what the node has of its own.
+/// Returns the tables that a history made, not those that the node has of its own.
 fn own_tables(schema: &Schema) -> impl Iterator<Item = &Arc<TableMetadata>> {
     schema
         .tables()
@@ -232,7 +232,7 @@ pub fn begin_counting(node: &TestNode) -> Counting {
 }
 
 impl Counting {
-    /// What was acknowledged is there once, what was not at most once.
+    /// Checks that each acknowledged increment is there once, and each other one at most once.
     pub fn check(self, node: &TestNode) -> Result<(), String> {
         let sent = self.under_way.len() as i64;
         let answers = self.under_way.into_iter().map(Pending::wait);

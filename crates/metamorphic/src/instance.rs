@@ -45,7 +45,7 @@ pub struct Instance {
     index_reads: u64,
 }
 
-/// What a client saw of a statement.
+/// Result of a statement, as a client saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     Done,
@@ -65,10 +65,10 @@ const FILTERING: &str = " ALLOW FILTERING";
 /// A node builds an index of a few rows in less.
 const INDEX_ASKED_AFTER: Duration = Duration::from_millis(1);
 
-/// What a node without indexes is told instead.
+/// Statement that a node without indexes gets instead.
 const NO_INDEX: &str = "DROP INDEX IF EXISTS interchange.none";
 
-/// Whether a warning does not depend on the pages that are asked for.
+/// Returns whether a warning is independent of the pages that are asked for.
 fn is_of_statement(warning: &str) -> bool {
     !warning.starts_with("Top-K queries do not support paging")
 }
@@ -83,7 +83,7 @@ pub struct UnderWay {
     pending: Pending,
 }
 
-/// What an instance cannot go on after.
+/// Failure after which an instance cannot go on.
 pub struct Trouble {
     pub kind: FailureKind,
     pub text: String,
@@ -146,7 +146,7 @@ impl Instance {
         UnderWay { execution, pending }
     }
 
-    /// What the node hears of a statement.
+    /// Returns the text of a statement as the node gets it.
     fn told<'s>(&self, statement: &'s Statement) -> Cow<'s, str> {
         let text = &statement.text;
         let filters = self.configuration.filtering && text.starts_with("SELECT ") && text.contains(" WHERE ");
@@ -157,7 +157,7 @@ impl Instance {
         }
     }
 
-    /// Whether the node sees the statement, and its answer is one to it.
+    /// Returns whether the node sees the statement, and its answer is one to it.
     pub fn is_told(&self, statement: &Statement) -> bool {
         self.configuration.indexes || !is_about_indexes(&statement.text)
     }
@@ -259,7 +259,7 @@ impl Instance {
         code == ErrorCode::Unprepared || is_being_built && began.elapsed() < PATIENCE
     }
 
-    /// Whether any read has gone by a secondary index since this was asked before, or since the last event.
+    /// Returns whether any read has gone by a secondary index since this was asked before, or since the last event.
     pub fn has_read_by_index(&mut self) -> bool {
         let now = self.count_index_reads();
         now > mem::replace(&mut self.index_reads, now)
@@ -466,7 +466,7 @@ impl Instance {
         }
     }
 
-    /// What hangs would hang its end too: its threads stay until the process ends.
+    /// Abandons the node, whose end would hang too: its threads stay until the process ends.
     fn give_up(&mut self) {
         std::mem::forget(self.node.take());
     }

@@ -13,7 +13,7 @@ use helenus_metamorphic::{Failure, Script, ScriptError, generate, generate_index
     about = "Runs random histories on many nodes that must agree"
 )]
 struct Arguments {
-    /// Of the first history; the others follow
+    /// Seed of the first history; the others follow
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// After the history of the seed come others each time
@@ -59,7 +59,7 @@ enum Error {
 /// Runs of one history while it shrinks: a few minutes at most.
 const SHRINK_RUNS_MAX: usize = 600;
 
-/// What came of the histories.
+/// Totals of all histories.
 #[derive(Default)]
 struct Totals {
     histories: u64,

@@ -18,14 +18,14 @@ use crate::value::Value;
 const STATEMENT_US: i64 = 1_000;
 /// An event takes more, so that no node has given out timestamps after it.
 const EVENT_US: i64 = 1_000_000;
-/// Of a row or a text, in reports.
+/// Characters of a row or a text that reports show at most.
 const SHOWN_CHARACTERS_MAX: usize = 400;
 
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Statements and events that were gone through.
     pub steps: usize,
-    /// Of the statements, those that were answered with an error, by all alike.
+    /// Statements that were answered with an error, by all alike.
     pub refused: usize,
     /// And those whose rows the model knew.
     pub modelled: usize,

@@ -43,7 +43,7 @@ pub struct Statement {
     pub values: Vec<Option<Value>>,
 }
 
-/// What happens to every node with a disk, between two statements.
+/// Event of every node with a disk, between two statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     Flush,

@@ -61,7 +61,7 @@ impl Shrinker<'_> {
         true
     }
 
-    /// What follows the failure has no part in it.
+    /// Removes the steps that follow the failure: they have no part in it.
     fn cut_tail(&mut self) {
         self.script
             .steps

@@ -17,7 +17,7 @@ use helenus_tools::snapshot::{MANIFEST, SNAPSHOTS, SnapshotError, link_table_sna
 use crate::operator::Operator;
 use crate::shard::Shard;
 
-/// What takes the data; the snapshots' names begin with it.
+/// Cause of an automatic snapshot; the snapshot's name begins with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taking {
     Truncate,

@@ -1,4 +1,4 @@
-//! What a statement or batch for several partitions comes to: updates by owner, built before any of them is applied.
+//! Updates of a statement or batch for several partitions, by owner, built before any of them is applied.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const BYTES_PER_UPDATE: usize = 4 << 10;
 /// The packed updates of one statement or batch, at most one of each partition, by the shard that owns them.
 pub(crate) type UpdatesByShard = BTreeMap<ShardId, Vec<PackedUpdate>>;
 
-/// Of one statement or batch.
+/// Built updates of one statement or batch.
 pub(crate) struct BuiltUpdates {
     pub updates: UpdatesByShard,
     /// Before those of one partition were merged.
@@ -97,8 +97,8 @@ pub(crate) fn by_owner(updates: Vec<PackedUpdate>, shard_count: u16) -> UpdatesB
     by_shard
 }
 
-/// What the engine has just built for the partition of this token. Where that is no update nothing is written: to pass it over
-/// would be to acknowledge it.
+/// Pairs an update that the engine has just built with the token of its partition. Where it is no update nothing is
+/// written: to pass it over would be to acknowledge it.
 pub(crate) fn packed(token: Token, update: Vec<u8>) -> Result<PackedUpdate, CqlError> {
     PackedUpdate::with_token(token, update).ok_or_else(malformed)
 }
@@ -109,7 +109,7 @@ pub(crate) fn packed_all(updates: Vec<Vec<u8>>) -> Result<Vec<PackedUpdate>, Cql
     packed.collect::<Option<_>>().ok_or_else(malformed)
 }
 
-/// What the engine has built is no update.
+/// Returns the error for a built update that is none.
 pub(crate) fn malformed() -> CqlError {
     CqlError::server(format_args!("{}", WriteError::Malformed))
 }

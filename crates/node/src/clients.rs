@@ -9,11 +9,11 @@ use helenus_protocol::wire::{DecodeError, WireReader, put_short, put_string};
 
 use crate::session::Session;
 
-/// What is kept of a connection's STARTUP options, in bytes: some 300 of the largest drivers. Those that do not fit are not
+/// Bytes kept of a connection's STARTUP options at most; the largest drivers send some 300. Options that do not fit are not
 /// shown.
 const OPTIONS_BYTES_KEPT_MAX: usize = 1024;
 
-/// Who Cassandra says is connected where nobody has to log in.
+/// User that Cassandra shows where nobody has to log in.
 const ANONYMOUS: &str = "anonymous";
 
 /// By the connection's number on its shard. As many as there may be connections.
@@ -45,7 +45,7 @@ impl Clients {
         self.clients.borrow_mut().insert(connection, client);
     }
 
-    /// What another process has to know of a client that goes on there: the options of its STARTUP.
+    /// Writes the options of a client's STARTUP, for another process in which the client goes on.
     pub fn tell(&self, connection: u64, out: &mut Vec<u8>) {
         let clients = self.clients.borrow();
         let Some(client) = clients.get(&connection) else {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::shard::Shard;
 
-/// What every shard is busy with, in the order of the shards.
+/// Compactions of every shard, in the order of the shards.
 pub type CompactionStatus = Vec<ShardCompactions>;
 
 /// How often it is looked whether a request is still there, where nothing says that it is gone: as often as the store

@@ -30,7 +30,7 @@ enum OwnedConditional {
     Batch {
         members: Vec<(Arc<Prepared>, OwnedValues)>,
         options: QueryOptions<'static>,
-        /// What it keeps, charged to the client that sent it.
+        /// Memory that the batch keeps, charged to the client that sent it.
         _held: Option<Held>,
     },
 }

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 /// that stay would get as long.
 const COUNTED_AT_ONCE_BYTES_MAX: usize = 64 << 10;
 
-/// What a shard needs to count.
+/// A shard's state for counting.
 #[derive(Default)]
 pub(crate) struct Counters {
     /// Partitions whose counters are being read in several steps. As many as requests are in flight.

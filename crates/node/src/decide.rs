@@ -26,7 +26,7 @@ use crate::viewed_writes::turns::PartitionTurns;
 use crate::write::write_failure;
 use crate::written_partitions::{WrittenPartition, partitions_in};
 
-/// What reads, and then decides what is written.
+/// An operation that reads, and then decides what is written.
 pub(crate) trait Decide {
     type Answer;
 
@@ -37,7 +37,7 @@ pub(crate) trait Decide {
     /// are of use. The caller holds no borrow of the shard. A run must not hold the shard longer than a turn may.
     fn run(&mut self, shard: &Rc<Shard>) -> Result<Run<Self::Answer>, CqlError>;
 
-    /// Of the read that the last run ended with.
+    /// State of the read that the last run ended with.
     fn read_state(&self) -> &ReadState;
 }
 
@@ -72,7 +72,7 @@ impl Updates {
     }
 }
 
-/// What one turn came to.
+/// Outcome of one turn.
 pub(crate) enum Tried<A> {
     Decided {
         answer: A,

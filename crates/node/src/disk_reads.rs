@@ -54,7 +54,7 @@ pub struct DiskReads {
     is_called: Arc<AtomicBool>,
     /// No read without a task must be answered before.
     earliest_deadline_ns: u64,
-    /// What is not begun before fewer reads are under way.
+    /// Misses that are not begun before fewer reads are under way.
     queued: FairShareQueue<QueuedMiss>,
     pace: DiskPace,
     standing: StandingQueue,
@@ -62,12 +62,12 @@ pub struct DiskReads {
 
 struct QueuedMiss {
     read: Box<SuspendedRead>,
-    /// What it lacks; `None` if it was not tried, because reads of its statement mostly miss.
+    /// Pages that the read lacks; `None` if it was not tried, because reads of its statement mostly miss.
     absent: Option<Box<AbsentPages>>,
     _held: Held,
 }
 
-/// What a miss that waits takes besides its values.
+/// Bytes of a waiting miss besides its values.
 const QUEUED_BYTES: usize = size_of::<SuspendedRead>() + size_of::<AbsentPages>();
 
 /// How often the disk completes a read where it always has enough of them.
@@ -80,7 +80,7 @@ struct DiskPace {
 /// A statement of which so many executions miss is refused before anything is looked up for it.
 const MOSTLY_MISSES_PERMILLE: u32 = 700;
 
-/// What a read is taken to cost until it was measured: a disk that does 20,000 a second.
+/// Assumed cost of a read until it was measured, in ns: that of a disk that does 20,000 a second.
 const READ_NS_FIRST: u64 = 50_000;
 
 /// The pace is measured over so long.
@@ -140,7 +140,7 @@ impl DiskReads {
         })
     }
 
-    /// What the disk is read through.
+    /// Name of the interface through which the disk is read.
     pub fn name(&self) -> &'static str {
         self.queue.name()
     }
@@ -182,7 +182,7 @@ impl DiskReads {
         }
     }
 
-    /// Whether a read would not be begun in time, of a client that asked to be told.
+    /// Returns whether a read of a THROW_ON_OVERLOAD client would start too late.
     fn has_no_time_for(&mut self, offer: &Offer, throws_on_overload: bool, now_ns: u64) -> bool {
         let wait_ns = self.queued.cost_before_ns(offer.asker);
         let delay_ns = offer.wait.age_ns(now_ns).saturating_add(wait_ns);

@@ -12,7 +12,7 @@ pub(crate) struct Statement<'a> {
     pub request: RequestContext<'a>,
     pub prepared: &'a Arc<Prepared>,
     pub parameters: &'a QueryParameters<'a>,
-    /// Whether the client executes it by its id.
+    /// True if the client executes it by its id.
     pub is_prepared: bool,
     /// The metadata the client holds, if it says so (v5).
     pub result_metadata_id: Option<&'a [u8]>,

@@ -30,7 +30,7 @@ pub struct ForwardedRead {
     pub from: ShardId,
     pub ticket: Ticket,
     pub execution: OwnedExecution,
-    /// Of the client that asked: what is made for it is charged there.
+    /// Memory account of the requesting client; the answer is charged to it.
     pub account: Arc<Account>,
 }
 
@@ -39,7 +39,7 @@ pub struct ForwardedWrite {
     pub from: ShardId,
     pub ticket: Ticket,
     pub update: PackedUpdate,
-    /// Whether it counts.
+    /// Kind of the write: counting or not.
     pub kind: BatchKind,
     pub deadline: Deadline,
     /// The update, charged to the client that sent it.
@@ -57,11 +57,11 @@ pub struct OwnedExecution {
     pub received_ns: u64,
     /// Its client asked to be told of overload.
     pub throws_on_overload: bool,
-    /// What it keeps, charged to the client that sent it.
+    /// Memory that it keeps, charged to the client that sent it.
     _held: Option<Held>,
 }
 
-/// What a request says, but for what it borrows from its message.
+/// Copies a request's options, but for what they borrow from its message.
 fn owned_options(options: &QueryOptions<'_>, metadata_form: MetadataForm<'static>) -> QueryOptions<'static> {
     QueryOptions {
         version: options.version,
@@ -82,7 +82,7 @@ fn owned_options(options: &QueryOptions<'_>, metadata_form: MetadataForm<'static
 pub(crate) struct OwnedBatch {
     members: Vec<(Arc<Prepared>, OwnedValues)>,
     pub options: QueryOptions<'static>,
-    /// What it keeps, charged to the client that sent it.
+    /// Memory that it keeps, charged to the client that sent it.
     _held: Option<Held>,
 }
 

@@ -129,7 +129,7 @@ impl Guardrails {
         }))
     }
 
-    /// Of the INs on the partition key and of those on clustering columns.
+    /// Checks the products of the INs on the partition key and of those on clustering columns.
     pub(crate) fn check_in_products(
         &self,
         (partition, clustering): (Option<u64>, Option<u64>),

@@ -36,7 +36,7 @@ const PLACES_OF_SET: usize = 8;
 /// at most 24.
 const TABLES_MAX: usize = 64;
 
-/// What is kept of a key; most are shorter. A longer one is shown as the start of its bytes.
+/// Longest prefix of a key that is kept, in bytes; most keys are shorter. A longer one is shown as the start of its bytes.
 const KEY_BYTES_MAX: usize = 128;
 
 /// How often counts fade, and the number of requests for a sample is looked at.
@@ -100,7 +100,7 @@ struct Samples {
     ticked_ns: u64,
     logged_ns: Option<u64>,
     tables: Vec<TableSamples>,
-    /// Of all tables, by [`RECENT_HALF_LIFE`].
+    /// Recent requests for all tables, fading by [`RECENT_HALF_LIFE`].
     recent: f32,
     heaviest: Option<Heaviest>,
     shed: [Option<(TableId, Token)>; SHED_PARTITIONS_MAX],
@@ -122,7 +122,7 @@ struct Place {
     /// Counted while the partition had the place.
     reads: f32,
     writes: f32,
-    /// What the partitions before it had: it may have been asked for so often more.
+    /// Count of the partitions that had the place before: this one may have been asked for so often more.
     inherited: f32,
     recent: f32,
 }
@@ -132,7 +132,7 @@ struct Place {
 struct Heaviest {
     table: Arc<TableMetadata>,
     token: Token,
-    /// Of the shard's requests, from 0 to 1.
+    /// Share of the shard's requests, from 0 to 1.
     share: f32,
     per_second: f32,
 }
@@ -148,7 +148,7 @@ pub struct HotPartition {
     /// At least.
     pub reads_per_second: f64,
     pub writes_per_second: f64,
-    /// Of the shard's requests, from 0 to 1.
+    /// Share of the shard's requests, from 0 to 1.
     pub share: f64,
 }
 
@@ -161,7 +161,7 @@ pub struct TableActivity {
     pub writes_per_second: f64,
 }
 
-/// What a shard knows of its partitions, for tables and metrics.
+/// Activity of a shard's tables and partitions, for system tables and metrics.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Activity {
     pub tables: Vec<TableActivity>,
@@ -221,7 +221,8 @@ impl HotPartitions {
         samples.report(now_ns)
     }
 
-    /// Whether a request for the partition is refused rather than let wait on, while requests wait longer than they should.
+    /// Returns whether a request for the partition is refused rather than let wait on, while requests wait longer than they
+    /// should.
     #[inline]
     pub(crate) fn is_to_be_shed(&self, table: TableId, token: Token) -> bool {
         self.shed.get().contains(&Some((table, token)))
@@ -469,7 +470,7 @@ impl TableSamples {
     }
 }
 
-/// What a count becomes in so many ticks.
+/// Computes the part of a count that is left after so many ticks.
 fn fade(ticks: f32, half_life: Duration) -> f32 {
     (-ticks * TICK.as_secs_f32() / half_life.as_secs_f32()).exp2()
 }

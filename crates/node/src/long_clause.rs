@@ -21,7 +21,7 @@ use crate::forward::{OwnedBatch, OwnedExecution};
 use crate::session::Session;
 use crate::shard::Shard;
 
-/// What a long statement has bound; it is not freed on the shard's thread.
+/// Bound parts of a long statement; they are not freed on the shard's thread.
 pub(crate) struct FreedBeside<'a> {
     shard: &'a Shard,
     shared: Vec<Arc<dyn Send + Sync>>,

@@ -73,7 +73,7 @@ pub enum StartError {
     ShardStopped,
 }
 
-/// Whether a node can be started on the data folder, as far as that can be seen while another process has it.
+/// Checks that a node can be started on the data folder, as far as that can be seen while another process has it.
 pub fn check_data_folder(options: &NodeOptions) -> Result<(), StartError> {
     Ok(DataFolder::check(&*options.disk, &options.data_folder)?)
 }
@@ -304,8 +304,9 @@ impl AssembledShard {
 /// of the cores stay with the other processes, which serve what this one did.
 const ENDINGS: usize = 2;
 
-/// What a start does before any shard runs: reading schema, SSTables and log. Other processes may serve on these cores
-/// meanwhile, so it gives way to them, unless clients wait for this start; on a thread of its own, because shards inherit how the one who starts them runs.
+/// Runs the part of a start that comes before any shard runs: reading schema, SSTables and log. Other processes may serve
+/// on these cores meanwhile, so it gives way to them, unless clients wait for this start; on a thread of its own, because
+/// shards inherit how the one who starts them runs.
 fn beside_those_who_serve<T: Send>(
     is_awaited: bool,
     work: impl FnOnce() -> Result<T, StartError> + Send,
@@ -327,7 +328,7 @@ fn beside_those_who_serve<T: Send>(
     })
 }
 
-/// What the data folder held, or what an in-memory node starts with.
+/// State read from the data folder, or that an in-memory node starts with.
 struct Opened {
     stores: Vec<(ShardStore, Option<LogWriter>)>,
     resolved: Arc<ResolvedWriteSets>,
@@ -337,14 +338,14 @@ struct Opened {
     host_id: Uuid,
 }
 
-/// Of the memory budget, what memtables may take; the rest is for caches.
+/// Divisor of the memory budget for the part that memtables may take; the rest is for caches.
 const MEMTABLE_SHARE: u64 = 2;
 
-/// Of the caches' bytes, what the row cache may take; the rest is for chunks of SSTables. A row that is read again is
-/// cheapest there, a neighbour of one in its chunk.
+/// Divisor of the caches' bytes for the part that the row cache may take; the rest is for chunks of SSTables. A row that is
+/// read again is cheapest there, a neighbour of one in its chunk.
 const ROW_CACHE_SHARE: u64 = 2;
 
-/// Of the memory for pages, what indexes of vectors may take of it.
+/// Divisor of the memory for pages for the part that indexes of vectors may take of it.
 const VECTOR_SHARE: u64 = 2;
 
 impl Opened {
@@ -426,11 +427,11 @@ fn with_system_keyspaces(mut schema: Schema) -> Result<Arc<Schema>, StartError> 
     Ok(Arc::new(schema))
 }
 
-/// What the logs of all shards may take together before memtables are flushed for it: Cassandra's `commitlog_total_space`.
+/// Bytes of all shards' logs together before memtables are flushed for it: Cassandra's `commitlog_total_space`.
 const LOG_BYTES_MAX: u64 = 8 << 30;
 
-/// Of what the disk has free at the start, the part that the logs may take, where that is less; Cassandra's, of the whole
-/// disk.
+/// Divisor of the disk's free bytes at the start for the part that the logs may take, where that is less; Cassandra's, of
+/// the whole disk.
 const LOG_SHARE_OF_DISK: u64 = 4;
 
 /// Below, a shard would flush for every segment.

@@ -1,4 +1,4 @@
-//! What a node is told at its start.
+//! Options that a node is given at its start.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -27,11 +27,11 @@ pub struct NodeOptions {
     pub in_memory: bool,
     /// The budget of memtables and caches of all shards together, in bytes.
     pub memory_bytes: u64,
-    /// Whether rows that were read from SSTables are kept in memory, apart from the files' own pages.
+    /// True if rows that were read from SSTables are kept in memory, apart from the files' own pages.
     pub row_cache: bool,
-    /// Whether requests that have waited too long are refused before their time is over, so that others are in time.
+    /// True if requests that have waited too long are refused before their time is over, so that others are in time.
     pub admission: bool,
-    /// Whether buffers of requests and answers are kept for the next; without, each comes from the allocator.
+    /// True if buffers of requests and answers are kept for the next; without, each comes from the allocator.
     pub buffer_pool: bool,
     pub commitlog_sync: CommitlogSync,
     /// Granularity of the index inside a partition, in bytes: Cassandra's `column_index_size`.
@@ -57,7 +57,7 @@ pub struct NodeOptions {
     /// Cassandra's `tombstone_warn_threshold` and `tombstone_failure_threshold`.
     pub tombstones: TombstoneLimits,
     pub guardrails: Guardrails,
-    /// What the one copy of everything counts for where a consistency level asks for more.
+    /// Rule for what the one copy of everything counts for where a consistency level asks for more.
     pub copy_rule: CopyRule,
     /// Cassandra's `auto_snapshot`: whether TRUNCATE and DROP leave a snapshot of what they take.
     pub auto_snapshot: bool,
@@ -75,9 +75,9 @@ pub struct NodeOptions {
     pub threads: Arc<dyn Threads>,
     /// For identifiers and samples.
     pub random: Arc<dyn Random>,
-    /// Who is told what happens.
+    /// Recipient of the node's events.
     pub events: Events,
-    /// Whether clients wait for the start, in connections that another process has given up.
+    /// True if clients wait for the start, in connections that another process has given up.
     pub is_awaited: bool,
     /// Where shards say what held them; without, nobody measures it.
     pub stalls: Option<Arc<Stalls>>,

@@ -32,7 +32,7 @@ pub(crate) const PLANNED_AT_ONCE_BYTES_MAX: usize = 4 << 10;
 /// Requests that wait to be planned; they are held in memory that is charged, which most of the time is less.
 const WAITING_MAX: usize = 4_096;
 
-/// Of those, of one connection.
+/// Requests of one connection among those, at most.
 const WAITING_OF_CONNECTION_MAX: usize = 1_024;
 
 /// How often a statement is planned again because the schema has changed meanwhile.
@@ -46,7 +46,7 @@ pub(crate) type Plans = Vec<Result<Arc<Prepared>, CqlError>>;
 /// A shard's thread for work that would hold the shard.
 pub(crate) struct Planner {
     worker: RefCell<Worker<Job>>,
-    /// Of the shard.
+    /// Mailbox of the shard.
     mailbox: Mailbox,
     /// By the address of the account that is charged for what waits and lives as long: a connection has one turn, whatever it
     /// waits for.
@@ -86,8 +86,8 @@ impl Planner {
         })
     }
 
-    /// What `work` returns on the planner's thread; `None` if it panicked or the node is stopping. OVERLOADED where too
-    /// much waits.
+    /// Runs `work` on the planner's thread and returns its result; `None` if it panicked or the node is stopping.
+    /// OVERLOADED where too much waits.
     pub async fn run<T: Send + 'static>(
         &self,
         asker: &Arc<Account>,
@@ -199,7 +199,7 @@ fn texts_of<'a>(batch: &Batch<'a>) -> impl Iterator<Item = &'a str> {
     })
 }
 
-/// Whether the texts of a batch are short enough to be planned where they arrive.
+/// Returns whether the texts of a batch are too long to be planned where they arrive.
 pub(crate) fn is_long(batch: &Batch<'_>, body_bytes: usize) -> bool {
     body_bytes > PLANNED_AT_ONCE_BYTES_MAX
         && texts_of(batch).map(str::len).sum::<usize>() > PLANNED_AT_ONCE_BYTES_MAX

@@ -22,12 +22,12 @@ use helenus_types::Token;
 
 pub(crate) use partition_rates::PartitionRates;
 
-/// What a partition that was idle may be served at once, in time: a tenth of a second's worth. Requests come in batches
-/// of what a connection's turn reads, some milliseconds' worth; over five seconds a burst is 2 % of what is admitted.
+/// Largest burst of a partition that was idle, in time: a tenth of a second's worth. Requests come in batches of what a
+/// connection's turn reads, some milliseconds' worth; over five seconds a burst is 2 % of what is admitted.
 pub const BURST: Duration = Duration::from_millis(100);
 
-/// What a shard remembers of partitions at most. A place is 16 bytes: two million partitions that were asked for within
-/// the last interval, which at the lowest limit (one a second) is more than a shard serves in a second. Buckets fill
+/// Bytes that a shard remembers of partitions at most. A place is 16 bytes: two million partitions that were asked for
+/// within the last interval, which at the lowest limit (one a second) is more than a shard serves in a second. Buckets fill
 /// unevenly: up to some 400,000 at once nothing is ever forgotten.
 pub(crate) const RATE_LIMIT_BYTES_MAX: usize = 32 << 20;
 
@@ -81,7 +81,7 @@ impl RateLimiter {
         self.buckets.len() * size_of::<Bucket>()
     }
 
-    /// Whether a partition is within its limit with this request.
+    /// Returns whether a partition is within its limit with this request, which counts if so.
     pub fn admit(&mut self, partition: u64, per_second: NonZeroU32, now_ns: u64) -> bool {
         let now = now_ns << TICKS_PER_NS_LOG2;
         let hash = mix(partition ^ self.seed);
@@ -170,7 +170,7 @@ fn has_rate_limits(schema: &Schema) -> bool {
         .any(|table| table.params.per_partition_rate_limit.is_some())
 }
 
-/// Whether the limits of the partitions that a statement names were looked at.
+/// State of the rate limit check of the partitions that a statement names.
 #[derive(Clone, Copy)]
 pub(crate) enum RateLimits {
     Checked,

@@ -114,7 +114,7 @@ impl Shard {
         Ok(direct)
     }
 
-    /// What is left of a read that could not answer at once.
+    /// Builds the rest of a read that could not answer at once.
     fn suspended(
         &self,
         statement: &Statement<'_>,
@@ -223,7 +223,7 @@ impl Shard {
         );
     }
 
-    /// Of a read that was sent here because this shard owns the partition.
+    /// Checks the rate of a read that was sent here because this shard owns the partition.
     fn check_rate_of_read(&self, execution: &OwnedExecution) -> Result<(), CqlError> {
         let Plan::Select(plan) = &execution.prepared.plan else {
             return Ok(());
@@ -281,7 +281,7 @@ impl Shard {
         OwnedExecution::new(statement, values, options, &account)
     }
 
-    /// Of what was begun already, `begun` has what was brought.
+    /// Executes a SELECT on the shards that own its partitions; of one that was begun already, `begun` has what was brought.
     pub(crate) async fn select_everywhere(
         self: &Rc<Self>,
         owned: OwnedExecution,
@@ -410,7 +410,7 @@ impl Shard {
 mod tests {
     use super::*;
 
-    /// Of what one read that goes the general way takes while it waits: two of the smallest pages of memory, and some.
+    /// Bytes of the future of a waiting read that goes the general way, at most: two of the smallest pages of memory.
     const READ_FUTURE_BYTES_MAX: usize = 8 * 1024;
 
     fn bytes_of<F>(

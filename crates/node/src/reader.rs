@@ -1,4 +1,4 @@
-//! What reads of a shard need: its store, its caches of plans, and the queues of what is not answered at once.
+//! Resources of a shard's reads: its store, its caches of plans, and the queues of what is not answered at once.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use crate::disk_reads::DiskReads;
 use crate::long_reads::LongReads;
 use crate::shard::prepared_cache::PreparedCache;
 
-/// What a read that goes the general way takes before it has a row: the futures of both sides, and the plan's state.
+/// Bytes of a read that goes the general way before it has a row: the futures of both sides, and the plan's state.
 pub(crate) const READ_TASK_BYTES: usize = 16 * 1024;
 
 /// Reads of one partition that wait for the disk ([`crate::disk_reads`], [`crate::suspended_read`]), and those that take their

@@ -76,7 +76,7 @@ impl Shard {
         Ok(())
     }
 
-    /// What comes with a text; `None` for what is no statement. Apart, so that EXECUTE pays nothing for it.
+    /// Handles a request that comes with a text; `None` for what is no statement. Apart, so that EXECUTE pays nothing for it.
     #[inline(never)]
     fn handle_text(
         self: &Rc<Self>,

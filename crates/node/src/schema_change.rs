@@ -41,7 +41,7 @@ pub struct SchemaStatement {
 /// Told of each change, once every shard has the new schema.
 pub type SchemaListener = Box<dyn Fn(&SchemaChange)>;
 
-/// What a shard does when the schema has changed.
+/// Listeners of a shard to changes of the schema.
 #[derive(Default)]
 pub struct SchemaListeners {
     listeners: RefCell<Vec<SchemaListener>>,
@@ -59,7 +59,7 @@ impl SchemaWorker {
         Ok(SchemaWorker(RefCell::new(worker)))
     }
 
-    /// What `work` returns on the worker's thread, or that it panicked.
+    /// Runs `work` on the worker's thread and returns its result, or that it panicked.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -78,7 +78,7 @@ impl SchemaWorker {
     }
 }
 
-/// What the owner makes changes durable with.
+/// Data folder and schema store in which the owner makes changes durable.
 pub struct SchemaKeeper {
     pub folder: Arc<DataFolder>,
     pub schema_store: SchemaStore,

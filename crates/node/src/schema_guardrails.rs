@@ -98,7 +98,7 @@ impl Guardrails {
         )
     }
 
-    /// Of a table that has one index more than before.
+    /// Checks the number of indexes of a table that has one index more than before.
     fn check_indexes(
         &self,
         before: &Schema,

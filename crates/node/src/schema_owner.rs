@@ -1,4 +1,4 @@
-//! What only the owner of the schema has: it decides on changes, orders truncations, makes snapshots and the default role.
+//! State of the schema's owner, which decides on changes, orders truncations, makes snapshots and the default role.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::snapshot_worker::SnapshotWorker;
 use crate::truncation::Truncations;
 use crate::view_names::ViewNames;
 
-/// What it starts with.
+/// Parts that the owner starts with.
 pub(crate) struct SchemaOwnerParts {
     pub worker: SchemaWorker,
     pub keeper: Option<SchemaKeeper>,
@@ -34,7 +34,7 @@ pub(crate) struct SchemaOwner {
     pub snapshots: Option<SnapshotWorker>,
     pub truncations: Truncations,
     pub view_names: ViewNames,
-    /// Whether it was made. The mutex lets one login at a time decide.
+    /// Record of whether the default role was made. The mutex lets one login at a time decide.
     pub default_role: Mutex<DefaultRole>,
 }
 
@@ -106,7 +106,7 @@ impl SchemaOwner {
         stored
     }
 
-    /// What `work` returns, which waits for the disk.
+    /// Runs `work`, which waits for the disk, on the worker's thread and returns its result.
     pub async fn beside<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

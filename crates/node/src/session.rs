@@ -1,5 +1,5 @@
-//! What the node knows of a client's conversation beside what was negotiated: what `USE` chose, and what happens to a
-//! traced request.
+//! State of a client's conversation beside what was negotiated: the keyspace that `USE` chose, and what happens to a traced
+//! request.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub type RequestContext<'a> = helenus_transport::RequestContext<'a, Conversation
 pub struct Conversation {
     keyspace: RefCell<Option<Arc<str>>>,
     is_warned_of_use_keyspace: Cell<bool>,
-    /// Of a traced request: what happens to it.
+    /// Events of the request, if it is traced.
     events: Option<RefCell<Vec<TraceEvent>>>,
 }
 
@@ -44,7 +44,7 @@ impl Conversation {
         }
     }
 
-    /// What a traced request has chosen for those that follow.
+    /// Adopts the choices of a traced request for those that follow.
     pub(crate) fn adopt_choices_of(&self, traced: &Conversation) {
         self.keyspace.replace(traced.keyspace());
         self.is_warned_of_use_keyspace
@@ -65,7 +65,7 @@ impl Conversation {
         self.events.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
-    /// What `USE` chose.
+    /// Keyspace that `USE` chose.
     pub fn keyspace(&self) -> Option<Arc<str>> {
         self.keyspace.borrow().clone()
     }
@@ -74,7 +74,7 @@ impl Conversation {
         *self.keyspace.borrow_mut() = Some(keyspace);
     }
 
-    /// What another process has to know that goes on with the conversation.
+    /// Writes the state that another process needs to go on with the conversation.
     pub(crate) fn tell(&self, out: &mut Vec<u8>) {
         let keyspace = self.keyspace.borrow();
         out.push(u8::from(keyspace.is_some()));
@@ -91,7 +91,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Whether this is the first time that the client is to be warned of prepared statements without a keyspace.
+    /// Returns whether this is the first time that the client is to be warned of prepared statements without a keyspace.
     pub(crate) fn take_use_keyspace_warning(&self) -> bool {
         !self.is_warned_of_use_keyspace.replace(true)
     }

@@ -31,7 +31,8 @@ impl SnapshotWorker {
         })
     }
 
-    /// What `work` returns, once its turn has come; OVERLOADED if too much waits already, and none if it was not finished.
+    /// Runs `work` once its turn has come and returns its result; OVERLOADED if too much waits already, `None` if it was
+    /// not finished.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -16,19 +16,19 @@ const THRESHOLD_VARIABLE: &str = "HELENUS_STALL_MS";
 #[derive(Debug)]
 pub struct Stalls {
     threshold: Duration,
-    /// Who is told of each.
+    /// Recipient of an event for each stall.
     events: Option<Events>,
     seen: Mutex<StallsSeen>,
 }
 
-/// What held shards since somebody last asked.
+/// Stalls of shards since somebody last asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StallsSeen {
     /// Pieces of work that took the threshold or longer.
     pub count: u64,
-    /// Of all pieces of work, in the thread's processor time.
+    /// Longest of all pieces of work, in the thread's processor time.
     pub longest: Duration,
-    /// What took longest.
+    /// Name of the longest piece of work.
     pub what: &'static str,
 }
 
@@ -54,7 +54,7 @@ impl Stalls {
         })
     }
 
-    /// What was seen since the last call.
+    /// Takes the stalls seen since the last call.
     pub fn take(&self) -> StallsSeen {
         std::mem::take(&mut *self.state())
     }

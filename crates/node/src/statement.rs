@@ -1,4 +1,4 @@
-//! What is not a read or a write: PREPARE, USE, TRUNCATE, schema changes, DESCRIBE.
+//! Statements that are neither reads nor writes: PREPARE, USE, TRUNCATE, schema changes, DESCRIBE.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -36,8 +36,8 @@ const RACK: &str = "rack1";
 /// Cassandra's port between nodes: reported, because tools print it, although nothing listens there.
 const STORAGE_PORT: u16 = 7000;
 
-/// What v5 clients know the metadata of statements without rows by, and of conditional ones, whose columns change from execution
-/// to execution: the MD5 sum of nothing.
+/// Id by which v5 clients know the metadata of statements without rows, and of conditional ones, whose columns change from
+/// execution to execution: the MD5 sum of nothing.
 const EMPTY_METADATA_ID: [u8; 16] = [
     0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0x00, 0xb2, 0x04, 0xe9, 0x80, 0x09, 0x98, 0xec, 0xf8, 0x42, 0x7e,
 ];
@@ -208,7 +208,7 @@ impl Shard {
         });
     }
 
-    /// What DESCRIBE prints is made beside the shard: it takes time in proportion to the schema.
+    /// Answers DESCRIBE with a text made beside the shard: that takes time in proportion to the schema.
     pub(crate) fn describe_later(
         self: &Rc<Self>,
         session: &Rc<Session>,

@@ -17,7 +17,7 @@ use crate::deadline::Deadline;
 use crate::forward::{OwnedExecution, Ticket};
 use crate::session::Session;
 
-/// Who is to be answered.
+/// Recipient of the answer.
 #[derive(Clone)]
 pub(crate) enum Asker {
     /// A session that expects the answer.

@@ -32,7 +32,7 @@ const INSERT_SESSION: &str = "INSERT INTO system_traces.sessions (session_id, cl
 const INSERT_EVENT: &str = "INSERT INTO system_traces.events (session_id, event_id, activity, source, source_elapsed, \
      source_port, thread) VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL ?";
 
-/// What a trace tells of a request.
+/// Trace of a request, apart from its events.
 struct Trace {
     id: [u8; 16],
     request: &'static str,
@@ -42,7 +42,7 @@ struct Trace {
     started_ns: u64,
 }
 
-/// Of a bound value, what a trace keeps: Cassandra's bound.
+/// Characters of a bound value that a trace keeps, at most: Cassandra's bound.
 const VALUE_CHARACTERS_MAX: usize = 1_000;
 
 impl Shard {

@@ -52,7 +52,7 @@ struct OneTurn {
     is_too_long: bool,
 }
 
-/// What a shard has read of partitions that it has sealed.
+/// Rows that a shard has read of partitions that it has sealed.
 struct SealedRead {
     /// By their places among the transaction's reads.
     rows: Vec<(usize, StoredRow)>,
@@ -70,7 +70,7 @@ struct Hold {
     read: Option<SealedRead>,
 }
 
-/// Of one shard, with the rows' places among the transaction's reads.
+/// Reads of one shard, with the rows' places among the transaction's reads.
 type Reads = Arc<[(usize, RowRead)]>;
 
 impl OwnedTransaction {

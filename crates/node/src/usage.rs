@@ -1,5 +1,4 @@
-//! What the node's tables, snapshots, caches and queues take, and how it is configured, for the system tables that show
-//! it.
+//! Usage of the node's tables, snapshots, caches and queues, and its configuration, for the system tables that show them.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -22,7 +21,7 @@ use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
 
 impl Shard {
-    /// What one table shows, and nothing besides: each fact costs a question to every shard, or the disk.
+    /// Collects the usage that one table shows, and nothing besides: each fact costs a question to every shard, or the disk.
     pub(crate) async fn usage_for(
         self: &Rc<Self>,
         table: &TableMetadata,

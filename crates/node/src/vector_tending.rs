@@ -1,5 +1,5 @@
-//! What indexes of vectors of a shard have to do beside the requests: take in what was in a table before them, or before the
-//! start, and link what was written.
+//! Background work of a shard's indexes of vectors: taking in what was in a table before them, or before the start, and
+//! linking what was written.
 //!
 //! Each step is a tenth of a millisecond; between two of them the shard does what else there is.
 

@@ -1,4 +1,4 @@
-//! Who writes what is known of views by their names: another view of a name waits until nobody does.
+//! Names by which somebody writes what is known of views: another view of a name waits until nobody does.
 //!
 //! How far a view is built is told in rows that have its name and not its id. What was begun for a view that is dropped would write
 //! them for the view that is made in its place, which then would lack rows and be said to be built.

@@ -1,4 +1,4 @@
-//! What is known of the building of views, also after a crash: rows of Cassandra's tables `system.built_views`,
+//! Records of the building of views, kept also after a crash: rows of Cassandra's tables `system.built_views`,
 //! `system.view_builds_in_progress` and `system_distributed.view_build_status`.
 //!
 //! Their timestamps are later than what they replace, also where the clock was set back.
@@ -106,7 +106,7 @@ impl Shard {
         .await
     }
 
-    /// Whether the view was built; it is not known to be so any more, also after a crash.
+    /// Forgets that the view was built, also after a crash, and returns whether it was.
     pub(crate) async fn unmark_built(self: &Rc<Self>, keyspace: &str, view: &str) -> Result<bool, CqlError> {
         let mut updates = self.progress_deletion(keyspace, view).await?;
         let was_built = self.is_built(keyspace, view).await?;
@@ -289,7 +289,7 @@ impl Shard {
     }
 }
 
-/// Of all tokens; less than all of them, as the view is not built.
+/// Computes the part of all tokens that is done, in thousandths; less than all of them, as the view is not built.
 fn per_mille(done: &[DoneTokens]) -> u16 {
     let lengths = done
         .iter()

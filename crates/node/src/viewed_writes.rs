@@ -28,7 +28,7 @@ use crate::written_partitions::WrittenPartition;
 pub(crate) struct Views {
     by_table: RefCell<Rc<ViewsByTable>>,
     has_any: Cell<bool>,
-    /// Whether anybody has taken a partition.
+    /// True while anybody has taken a partition.
     has_taken: Cell<bool>,
     /// Changes with the views.
     epoch: Cell<u64>,
@@ -46,7 +46,7 @@ pub(crate) struct Views {
 #[derive(Default)]
 struct ViewScratch {
     point: PointScratch,
-    /// Of the changes in it.
+    /// Tokens of the changes in it.
     tokens: Vec<Token>,
 }
 
@@ -76,7 +76,7 @@ impl Views {
         *self.by_table.borrow_mut() = Rc::new(after);
     }
 
-    /// Whether a write may have to take turns.
+    /// Returns whether a write may have to take turns.
     #[inline]
     pub fn has_any(&self) -> bool {
         self.has_any.get() || self.has_taken.get()
@@ -86,7 +86,7 @@ impl Views {
         self.by_table.borrow().get(&table).cloned()
     }
 
-    /// Whether a write takes its partition's turn: it is of a table with views, or somebody else has the turn.
+    /// Returns whether a write takes its partition's turn: it is of a table with views, or somebody else has the turn.
     #[inline]
     pub fn concern(&self, partition: WrittenPartition) -> bool {
         self.has_any() && (self.has_table(partition.0) || self.is_taken(partition))
@@ -109,7 +109,7 @@ impl Views {
         (!taken.is_empty() && taken.contains(&(table, token))) || (!held.is_empty() && held.contains(&table))
     }
 
-    /// Whether anybody has a partition of the table.
+    /// Returns whether anybody has a partition of the table.
     pub fn is_written_to(&self, table: TableId) -> bool {
         self.taken.borrow().iter().any(|(taken, _)| *taken == table)
     }
@@ -122,7 +122,8 @@ impl Views {
         *self.truncations.borrow_mut().entry(table).or_default() += 1;
     }
 
-    /// What is built of a view under another number than it was begun with may be gone, or be about to go.
+    /// Returns the number of the table's truncations. What is built of a view under another number than it was begun with
+    /// may be gone, or be about to go.
     pub fn truncations_of(&self, table: TableId) -> u64 {
         self.truncations.borrow().get(&table).copied().unwrap_or_default()
     }

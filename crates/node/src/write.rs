@@ -29,7 +29,7 @@ use crate::session::Session;
 use crate::shard::{Acknowledgement, Shard};
 use crate::written_partitions::{WrittenPartition, partitions_of};
 
-/// What became of the update of a statement for one partition.
+/// Outcome of a statement's update for one partition.
 enum Outcome {
     /// There was nothing to write, or it was not logged.
     Applied(Option<LogPosition>),
@@ -371,8 +371,8 @@ impl Shard {
         }
     }
 
-    /// What goes to one partition is written entirely or not at all. All shards work at the same time; the first error
-    /// is the answer once all of them are done.
+    /// Writes the updates of each partition entirely or not at all. All shards work at the same time; the first error is
+    /// the answer once all of them are done.
     pub(crate) async fn write_by_partition(
         self: &Rc<Self>,
         updates: UpdatesByShard,

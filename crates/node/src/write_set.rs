@@ -28,9 +28,9 @@ pub(crate) struct WriteSets {
     /// By number. As many as batches are in flight, and those that wait longer for a log than their clients do.
     under_way: RefCell<HashMap<u64, UnderWay, FixedState>>,
     resolved: Notify,
-    /// Of all coordinators.
+    /// Resolved sets of all coordinators.
     resolved_sets: Arc<ResolvedWriteSets>,
-    /// What sets that were not resolved when it was last looked at have changed on this shard. Bounded by the partitions of the
+    /// Partitions of this shard changed by sets that were not resolved at the last look. Bounded by the partitions of the
     /// sets in flight, and of those that wait for a log: it is gone through whenever it has doubled.
     changed: RefCell<ChangedPartitions>,
 }
@@ -43,10 +43,10 @@ struct ChangedPartitions {
     count_max: usize,
 }
 
-/// Of each coordinator the last set that has changed a partition; a coordinator's sets are resolved in their order.
+/// Last set of each coordinator that has changed a partition; a coordinator's sets are resolved in their order.
 struct LastSets {
     one: WriteSetId,
-    /// Of other coordinators.
+    /// Last sets of the other coordinators.
     others: Vec<WriteSetId>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Share {
     /// `None` where no log takes any of it.
     part: Option<WriteSetPart>,
     pub updates: Arc<Vec<PackedUpdate>>,
-    /// Who writes it has the turns of its partitions.
+    /// True if the writer has the turns of its partitions.
     pub has_turns: bool,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct Share {
 pub(crate) struct RequiredTables(Arc<[TableId]>);
 
 impl RequiredTables {
-    /// What is written is all of views.
+    /// Returns no tables, for a write that is all of views.
     pub fn none() -> Self {
         RequiredTables(Arc::default())
     }
@@ -112,11 +112,11 @@ impl RequiredTables {
     }
 }
 
-/// What is written by who has the turns of the partitions, but for those of views.
+/// Terms of a write whose writer has the turns of the partitions, but for those of views.
 #[derive(Clone)]
 pub(crate) struct InTurn {
     pub required: RequiredTables,
-    /// What the owners give out from now on is later than this.
+    /// Exclusive lower bound of the timestamps that the owners give out from now on.
     pub ballot_us: Option<i64>,
 }
 

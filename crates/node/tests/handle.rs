@@ -135,7 +135,7 @@ fn errors_are_the_protocol_s_with_all_that_they_carry() {
     node.stop();
 }
 
-/// What a driver does for its caller: a statement that the node has dropped from its cache is prepared again.
+/// A statement that the node has dropped from its cache is prepared again, as a driver does it for its caller.
 #[test]
 fn a_statement_that_the_node_has_forgotten_is_prepared_again() {
     let (node, handle) = with_table();

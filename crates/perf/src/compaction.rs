@@ -26,7 +26,7 @@ use uuid::Uuid;
 use crate::compaction_rows::{GeneratedRow, each_row};
 use crate::cpu_time::thread_cpu_seconds;
 
-/// What a table's partitions are.
+/// Layout of a table's partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Shape {
     /// `(pk bigint, ck bigint, value blob, PRIMARY KEY (pk, ck))`, 16 rows a partition.
@@ -35,7 +35,7 @@ pub enum Shape {
     SingleRow,
 }
 
-/// Of a table without clustering columns.
+/// Values in each row of a table without clustering columns.
 const SINGLE_ROW_VALUES: usize = 5;
 
 pub struct CompactionOptions {
@@ -45,7 +45,7 @@ pub struct CompactionOptions {
     pub sstables: u32,
     /// In each SSTable.
     pub rows: u64,
-    /// Of each value.
+    /// Length of each value.
     pub value_bytes: usize,
     pub shape: Shape,
 }
@@ -213,7 +213,7 @@ fn run_jobs(store: &mut ShardStore, measured: JobKind, phase: &mut Phase) -> io:
     Ok(())
 }
 
-/// Of all SSTables.
+/// Returns the bytes of all SSTables.
 fn disk_bytes(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder)? {

@@ -11,7 +11,7 @@ pub struct GeneratedRow<'a> {
 
 /// Rows of each partition in one SSTable; half of them are in the next SSTable too.
 pub const PARTITION_ROWS: u64 = 16;
-/// What values are cut from: repeats enough for LZ4 to take a fifth away, as of identifiers and numbers.
+/// Bytes that values are cut from: repeats enough for LZ4 to take a fifth away, as of identifiers and numbers.
 const POOL_BYTES: usize = 16 << 10;
 const PIECE_BYTES: usize = 24;
 

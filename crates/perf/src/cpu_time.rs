@@ -20,7 +20,7 @@ pub fn process_cpu_seconds(pid: u32) -> io::Result<f64> {
     Ok((ticks()? + ticks()?) / TICKS_PER_SECOND)
 }
 
-/// Of the calling thread, in seconds.
+/// Processor time of the calling thread, in seconds.
 pub fn thread_cpu_seconds() -> io::Result<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanoseconds = text.split_ascii_whitespace().next();

@@ -61,17 +61,17 @@ pub struct ReadsReport {
     /// From an empty process to SSTables that can be read.
     pub open_s: f64,
     pub open_cpu_s: f64,
-    /// Of this thread, the kernel's part included.
+    /// Processor time of this thread, the kernel's part included.
     pub cpu_s: f64,
     pub rows_per_cpu_s: f64,
     pub allocations_per_row: f64,
     pub reads_per_operation: f64,
     pub read_kib_per_operation: f64,
     pub data_reads_per_operation: f64,
-    /// Of the operation that took most.
+    /// Reads of the operation that took most.
     pub reads_max: u64,
     pub read_kib_max: f64,
-    /// What open SSTables keep in memory.
+    /// Bytes that open SSTables keep in memory.
     pub sstable_memory_bytes: u64,
     /// On disk, all components.
     pub sstable_bytes: u64,
@@ -79,7 +79,7 @@ pub struct ReadsReport {
 
 const SPREAD_ROWS: u64 = 16;
 
-/// What a node of a few gigabytes gives to pages of SSTables.
+/// Bytes that a node of a few gigabytes gives to pages of SSTables.
 const PAGE_CACHE_BYTES: usize = 256 << 20;
 
 pub fn run(options: &ReadsOptions, allocations: &'static dyn AllocationCounter) -> io::Result<ReadsReport> {
@@ -173,7 +173,7 @@ impl Reader {
         })
     }
 
-    /// What one operation takes of the disk.
+    /// Runs one operation and returns its cost in reads of the disk.
     fn operate(&mut self, kind: ReadKind, place: u32) -> io::Result<ReadCost> {
         if !matches!(kind, ReadKind::Row | ReadKind::Scan) {
             self.store.clear_caches();

@@ -1,4 +1,4 @@
-//! What `helenus-perf simple-query` asks: a request that succeeds, or one that ends in an error of each kind.
+//! Requests of `helenus-perf simple-query`: one that succeeds, or one that ends in an error of each kind.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use helenus_protocol::{Consistency, Opcode};
 use crate::simple_query::{VERSION, execute_frame, frame};
 use crate::workload::{COLUMNS, VALUE_BYTES};
 
-/// What each request is, and what it ends in.
+/// Kind of each request, and how it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Asked {
     /// EXECUTE that reads or writes.

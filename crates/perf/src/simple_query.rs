@@ -64,14 +64,14 @@ impl Default for SimpleQueryOptions {
     }
 }
 
-/// Whether the condition of a write is met.
+/// Outcome of the condition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Condition {
     Met,
     Unmet,
 }
 
-/// What answers reads.
+/// Source of the rows that reads return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowsIn {
     Memtable,
@@ -151,9 +151,9 @@ pub(crate) struct Line {
     reader: FrameReader,
     received: ReceiveBuffer,
     output: Vec<u8>,
-    /// Whether each batch begins with empty caches.
+    /// True if each batch begins with empty caches.
     is_cold: bool,
-    /// Whether answers wait for other threads, which have nothing of a thread that looks for them all the time.
+    /// True if answers wait for other threads, which have nothing of a thread that looks for them all the time.
     sleeps: bool,
     asked: Asked,
 }

@@ -22,7 +22,7 @@ use serde::Serialize;
 use crate::simple_query::{Line, SimpleQueryOptions, VERSION, frame, node_options};
 
 const LIMIT: usize = 10;
-/// Of the sample.
+/// Clusters of the sample.
 const CLUSTERS: usize = 1_000;
 const SIMILARITY: Similarity = Similarity::Euclidean;
 /// By name, which of a hundred rows match.
@@ -43,7 +43,7 @@ pub struct VectorsReport {
     /// Linked, after they were written.
     pub linked_per_s: f64,
     pub bytes_per_vector: f64,
-    /// Of the same vectors as floats.
+    /// Bytes as a share of those of the same vectors as floats.
     pub share_of_floats: f64,
     pub searches: Vec<SearchReport>,
 }

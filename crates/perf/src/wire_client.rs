@@ -22,7 +22,7 @@ pub struct WireClient {
     pub output: Vec<u8>,
 }
 
-/// What a shard-aware server says in SUPPORTED; one shard for any other.
+/// Shards that a shard-aware server announces in SUPPORTED; one shard for any other.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerShards {
     pub count: u16,

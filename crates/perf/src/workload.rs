@@ -3,7 +3,7 @@
 pub const COLUMNS: usize = 5;
 pub const VALUE_BYTES: usize = 34;
 
-/// What a write does to the view of its table.
+/// Effect of a write on the view of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum View {
     /// Its row moves to another key.
@@ -48,7 +48,7 @@ pub fn create_statements(view: Option<View>) -> Vec<String> {
     statements
 }
 
-/// Of more than any run moves.
+/// INSERT of an account that has more than any run moves.
 pub const INSERT_ACCOUNT: &str = "INSERT INTO perf.accounts (key, amount) VALUES (?, 1000000000)";
 
 /// The keys of the two accounts, twice.

@@ -47,7 +47,7 @@ impl Consistency {
         self as u16
     }
 
-    /// Whether this level orders lightweight transactions rather than plain reads and writes.
+    /// Returns whether this level orders lightweight transactions rather than plain reads and writes.
     #[inline]
     pub fn is_serial(self) -> bool {
         matches!(self, Self::Serial | Self::LocalSerial)

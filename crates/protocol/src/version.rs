@@ -45,7 +45,7 @@ impl ProtocolVersion {
         self == Self::V6
     }
 
-    /// Whether envelopes travel inside checksummed frames once STARTUP is answered (v5 and later).
+    /// Returns whether envelopes travel inside checksummed frames once STARTUP is answered (v5 and later).
     #[inline]
     pub fn has_checksummed_frames(self) -> bool {
         self >= Self::V5

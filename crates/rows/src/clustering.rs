@@ -182,7 +182,7 @@ impl ClusteringComparator {
         })
     }
 
-    /// What is left of disjoint slices behind a place, in the direction of a read.
+    /// Returns the rest of disjoint slices behind a place, in the direction of a read.
     pub fn slices_behind(&self, slices: &[Slice], place: &ClusteringBound, reversed: bool) -> Vec<Slice> {
         let is_before = |left: &ClusteringBound, right: &ClusteringBound| {
             self.compare_bounds((&left.prefix, left.side), (&right.prefix, right.side))

@@ -37,13 +37,13 @@ pub struct PartitionGuardrails {
     pub items_per_collection: Threshold,
 }
 
-/// What an element of a collection takes beyond its key and its value, as Cassandra counts: timestamp, time to live and
-/// local deletion time.
+/// Bytes of a collection's element beyond its key and its value, as Cassandra counts: timestamp, time to live and local
+/// deletion time.
 pub const COLLECTION_CELL_BYTES: u64 = 8 + 4 + 8;
-/// What Cassandra adds for the deletion of a whole collection, also where there is none.
+/// Bytes that Cassandra adds for the deletion of a whole collection, also where there is none.
 const COLLECTION_DELETION_BYTES: u64 = 12;
 
-/// What was written of a partition.
+/// Size and tombstones of a partition that was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartitionExtent {
     pub bytes: u64,
@@ -81,7 +81,7 @@ impl Default for PartitionGuardrails {
 }
 
 impl PartitionGuardrails {
-    /// Whether the rows of a table have to be looked at.
+    /// Returns whether the rows of a table have to be looked at.
     pub fn are_on_rows_of(&self, table: &TableMetadata) -> bool {
         let is_guarded = |column: &helenus_schema::ColumnMetadata| {
             column.cql_type.is_collection() && column.cql_type.is_multi_cell()

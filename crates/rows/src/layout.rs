@@ -1,4 +1,4 @@
-//! What storage must know of a table to order and merge its rows; derived once per schema version.
+//! Layout of a table, by which storage orders and merges its rows; derived once per schema version.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl TableLayout {
         }
     }
 
-    /// Of a table that may be a materialized view: what is one, the schema knows.
+    /// Layout of a table that may be a materialized view: what is one, the schema knows.
     pub fn in_schema(metadata: &Arc<TableMetadata>, schema: &Schema) -> Self {
         let layout = Self::of(metadata);
         match schema.has_strict_liveness(metadata) {

@@ -17,7 +17,7 @@ pub enum PartitionRange<'a> {
         start: PartitionBound<'a>,
         end: PartitionBound<'a>,
     },
-    /// What lies between, in parts that ascend and do not overlap. One scan goes on from part to part.
+    /// Parts that ascend and do not overlap. One scan goes on from part to part.
     Parts(&'a [PartitionSpan<'a>]),
 }
 
@@ -84,7 +84,7 @@ pub struct PartitionBound<'a> {
 }
 
 impl PartitionBound<'_> {
-    /// Whether a partition lies before the bound.
+    /// Returns whether a partition lies before the bound.
     pub fn is_behind(&self, token: Token, key: &[u8]) -> bool {
         let ordering = token
             .cmp(&self.token)

@@ -214,7 +214,7 @@ impl<'a> Update<'a> {
         self.bytes.get(..end).unwrap_or_default()
     }
 
-    /// What the commit log stores.
+    /// Bytes that the commit log stores.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -249,13 +249,13 @@ impl PackedUpdate {
         (self.table, self.token)
     }
 
-    /// Of the partition's key.
+    /// Token of the partition's key.
     #[inline]
     pub fn token(&self) -> Token {
         self.token
     }
 
-    /// What the log stores.
+    /// Bytes that the log stores.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -266,7 +266,7 @@ impl PackedUpdate {
         self.bytes
     }
 
-    /// What it says; some, as its head was read when it was made.
+    /// Decodes the update; never `None`, as its head was read when it was made.
     #[inline]
     pub fn decode(&self) -> Option<Update<'_>> {
         Update::decode_trusted(&self.bytes)

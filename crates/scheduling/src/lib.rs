@@ -1,5 +1,5 @@
-//! What a thread asks of the operating system's scheduler. All of it is best effort: an older kernel or a container may
-//! refuse, and nothing depends on it but latency.
+//! Requests of a thread to the operating system's scheduler. All are best effort: an older kernel or a container may refuse, and
+//! nothing depends on them but latency.
 //!
 //! Two kinds of threads share the processors. Those that answer ask for short slices ([`answer_soon`]): they run when they
 //! have something to do, rather than after whoever runs now has had its 3 ms. Those whose work nobody waits for ask for a

@@ -23,7 +23,7 @@ pub enum IndexKind {
     StorageAttached,
 }
 
-/// What of a column is indexed.
+/// Part of a column that is indexed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IndexTarget {
     /// The value of a column that is no collection.
@@ -83,7 +83,7 @@ impl TableMetadata {
         self.indexes.iter().filter(move |index| index.column == column)
     }
 
-    /// Whether an index of the table finds vectors by similarity, and not rows by a value.
+    /// Returns whether an index of the table finds vectors by similarity, and not rows by a value.
     pub fn is_vector_index(&self, index: &IndexMetadata) -> bool {
         let is_float_vector = |column: &ColumnMetadata| match &column.cql_type {
             CqlType::Vector { element, .. } => **element == CqlType::Float,
@@ -99,7 +99,7 @@ impl TableMetadata {
         self.indexes_of(column).find(|index| self.is_vector_index(index))
     }
 
-    /// What an index of the table is of, as in CQL; empty for a column that the table does not have.
+    /// Target of an index of the table, as in CQL; empty for a column that the table does not have.
     pub fn index_target(&self, index: &IndexMetadata) -> String {
         let column = self.column_by_id(index.column);
         column.map_or_else(String::new, |column| index.target.text(&column.name))

@@ -61,8 +61,8 @@ impl Schema {
         self.keyspaces.get(keyspace)?.views.get(view)
     }
 
-    /// Whether the table is a view with a column in its key that is none of its base table's key: then a row of it is there only as
-    /// long as that column is.
+    /// Returns whether the table is a view with a column in its key that is none of its base table's key: then a row of it is
+    /// there only as long as that column is.
     pub fn has_strict_liveness(&self, table: &TableMetadata) -> bool {
         let Some(keyspace) = self.keyspaces.get(&table.keyspace) else {
             return false;

@@ -1,4 +1,4 @@
-//! What the node knows about keyspaces, tables and user types: immutable snapshots, shared by all shards.
+//! Schema of keyspaces, tables and user types, as the node knows it: immutable snapshots, shared by all shards.
 //!
 //! A schema change builds a new [`Schema`] and hands it to every shard; nothing here is ever changed in place.
 //! The crate is data and look-ups only: executing DDL, printing it and persisting it belong to the catalog.

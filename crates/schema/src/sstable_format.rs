@@ -22,7 +22,7 @@ impl SsTableFormat {
         SsTableFormat::Oa,
         SsTableFormat::Da,
     ];
-    /// What is written where neither the configuration nor the table says otherwise; Cassandra 5.0's own default.
+    /// Format written where neither the configuration nor the table says otherwise; Cassandra 5.0's own default.
     pub const DEFAULT: SsTableFormat = SsTableFormat::Nb;
 
     /// As in options and file names.

@@ -26,8 +26,8 @@ pub fn is_system_keyspace(name: &str) -> bool {
     is_local_system_keyspace(name) || is_replicated_system_keyspace(name)
 }
 
-/// Whether the rows of this keyspace's tables are made when they are asked for, or are written by the node alone: no statement
-/// changes them.
+/// Returns whether the rows of this keyspace's tables are made when they are asked for, or are written by the node alone: no
+/// statement changes them.
 pub fn is_made_from_code(name: &str) -> bool {
     is_local_system_keyspace(name)
 }

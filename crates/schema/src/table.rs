@@ -190,7 +190,7 @@ impl TableMetadata {
         self.columns = columns;
     }
 
-    /// Whether this is a table of counters. It stays one when its last counter is dropped.
+    /// Returns whether this is a table of counters. It stays one when its last counter is dropped.
     pub fn is_counter(&self) -> bool {
         let present = self.columns.iter().map(|column| &column.cql_type);
         let dropped = self.dropped_columns.iter().map(|column| &column.cql_type);

@@ -15,12 +15,12 @@ use tokio::sync::oneshot;
 pub struct DoorSettings {
     /// Port 0 picks a free one.
     pub address: SocketAddr,
-    /// Whether somebody has asked for this address: if it cannot be had, the node does not start. Else it goes on without doors, since
-    /// two nodes of one machine both have the default.
+    /// True if somebody has asked for this address: if it cannot be had, the node does not start. Else it goes on without
+    /// doors, since two nodes of one machine both have the default.
     pub is_asked_for: bool,
-    /// Whether only statements that read are taken.
+    /// True if only statements that read are taken.
     pub is_read_only: bool,
-    /// Whether gRPC's `TestService` is there, which interop clients call.
+    /// True if gRPC's `TestService` is there, which interop clients call.
     pub serves_tests: bool,
 }
 

@@ -49,7 +49,7 @@ async fn accepted<T>(mut accept: impl AsyncFnMut() -> io::Result<T>) -> T {
     }
 }
 
-/// What a request asks for.
+/// Kind of an HTTP request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Page,

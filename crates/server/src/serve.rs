@@ -45,8 +45,8 @@ pub struct ServeOptions {
 pub struct MetricsSettings {
     /// Port 0 picks a free one.
     pub address: SocketAddr,
-    /// Whether somebody has asked for this address: if it cannot be had, the node does not start. Else it goes on without the page,
-    /// since two nodes of one machine both have the default.
+    /// True if somebody has asked for this address: if it cannot be had, the node does not start. Else it goes on without the
+    /// page, since two nodes of one machine both have the default.
     pub is_asked_for: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct Server {
     doors: Option<Doors>,
     offer: Option<Offer>,
     sockets: Kept,
-    /// What it was started with, should a successor fail.
+    /// Options it was started with, should a successor fail.
     options: ServeOptions,
     pub address: SocketAddr,
     pub shard_aware_address: Option<SocketAddr>,
@@ -86,7 +86,7 @@ pub enum ServeError {
     ReplaceInMemory,
 }
 
-/// What has become of a server whose place was to be taken.
+/// Outcome of a handover, for the server whose place was to be taken.
 pub enum Handover {
     /// Another process serves, or is about to.
     Done,
@@ -338,7 +338,7 @@ fn start_node(options: &NodeOptions, open: &OpenDoors, patience: Duration) -> Re
     }
 }
 
-/// What each shard does before its first message: it serves its connections, the first one also the metrics page.
+/// Returns the work of each shard before its first message: it serves its connections, the first one also the metrics page.
 fn open_doors(listeners: Arc<Listeners>, metrics: Option<TcpListener>) -> OpenDoors {
     let metrics = Mutex::new(metrics);
     Arc::new(move |shard| {

@@ -1,4 +1,4 @@
-//! What a client that asks and takes nothing costs.
+//! Memory cost of a client that asks and takes nothing.
 
 mod support;
 
@@ -193,7 +193,7 @@ fn who_takes_his_answers_is_served_beside_those_who_take_none() {
     stop(server);
 }
 
-/// What it was sent stayed for as long as the client did, and the shard refused everybody else's statements meanwhile.
+/// Its answers stayed for as long as the client did, and the shard refused everybody else's statements meanwhile.
 fn a_client_that_takes_nothing_is_closed() {
     let server = serve(ConnectionLimits {
         answer_timeout: Duration::from_millis(300),

@@ -1,4 +1,4 @@
-//! What connections cost in memory: one that is refused, and one at rest.
+//! Memory cost of connections: one that is refused, and one at rest.
 
 mod support;
 

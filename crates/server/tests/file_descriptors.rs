@@ -1,4 +1,4 @@
-//! What is left of a process's file descriptors however many clients connect.
+//! File descriptors left to a process however many clients connect.
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::{Client, Reply, assert_serves, serve_with_metrics};
 
 const QUERY: &str = "SELECT release_version FROM system.local";
 
-/// What the server may open.
+/// Descriptors that the server may open.
 const LIMIT: usize = 128;
 
 /// A quarter of a small limit is not for connections.

@@ -13,7 +13,7 @@ const ANNOUNCED_BYTES: usize = 15 << 20;
 /// Before the server can have answered, and more than it takes.
 const SENT_BYTES: usize = 1 << 20;
 
-/// What the server may hold of a connection whose message it refuses: a turn's worth of reading, and buffers.
+/// Bytes that the server may hold of a connection whose message it refuses: a turn's worth of reading, and buffers.
 const HELD_BYTES_MAX: i64 = 512 * 1024;
 
 const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::V4, ProtocolVersion::V5];

@@ -1,4 +1,4 @@
-//! What pooling the buffers of requests and answers saves: allocations and bytes of requests and answers of 8 KiB.
+//! Savings of pooling the buffers of requests and answers: allocations and bytes of requests and answers of 8 KiB.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::{Client, PATIENCE, node_options, serve_node, stop};
 const VALUE_BYTES: usize = 8 * 1024;
 const OPERATIONS: u64 = 4_000;
 
-/// What one operation takes.
+/// Cost of one operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Cost {
     allocations: f64,

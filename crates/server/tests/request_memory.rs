@@ -8,7 +8,7 @@ use support::{Client, Reply, each_service, stop};
 /// Two of them fit what a shard of the served node has for requests (2 MiB), and no third.
 const LARGE_BYTES: usize = 900_000;
 
-/// What is sent first: enough that the rest is known to be large.
+/// Bytes sent first: enough that the rest is known to be large.
 const BEGINNING_BYTES: usize = 140_000;
 
 const SHARDS: usize = 2;

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 pub use world::{LATE_MAX, run, trace};
 
-/// What a run without a fault was.
+/// Report of a run without a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// By the node's clock.
@@ -45,7 +45,7 @@ pub struct Report {
     pub starts: u64,
     /// Seen by the last starts.
     pub sstables: u64,
-    /// Of everything that happened, in its order and at its time: the same for the same seed.
+    /// Hash of everything that happened, in its order and at its time: the same for the same seed.
     pub fingerprint: u64,
 }
 
@@ -55,6 +55,6 @@ pub struct Report {
 pub struct Failure {
     pub seed: u64,
     pub what: String,
-    /// What happened before, oldest first.
+    /// Events before the failure, oldest first.
     pub trace: Vec<String>,
 }

@@ -1,5 +1,6 @@
-//! Whether what clients saw of one register can have happened one after the other: a search over all orders that fit the times
-//! of requests and answers, remembering which of them were looked at (Wing and Gong 1993, with the memory of Lowe 2017).
+//! Linearizability check: whether what clients saw of one register can have happened one after the other. A search over all
+//! orders that fit the times of requests and answers, remembering which of them were looked at (Wing and Gong 1993, with the
+//! memory of Lowe 2017).
 //!
 //! A history is that of one life of a node. What was answered has its place between request and answer; what was not may have
 //! happened at any time after its request, or never. So the search says with which values the next life may begin.
@@ -9,7 +10,7 @@ use std::collections::{BTreeSet, HashSet};
 /// Requests about one register in one life: the places of those that have been ordered are bits of a word.
 pub(crate) const OPERATIONS_MAX: usize = 60;
 
-/// What a register may hold; `None` where there is no row.
+/// Content of a register; `None` where there is no row.
 pub type Value = Option<i32>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub enum Change {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// What was read, or found by a comparison that did not hold.
+    /// Value that was read, or found by a comparison that did not hold.
     Found(Value),
     /// It was done.
     Done,
@@ -96,7 +97,7 @@ impl Search<'_> {
 }
 
 impl Operation {
-    /// What the register holds after it; nothing if it cannot have been seen so.
+    /// Returns the register's content after it; nothing if it cannot have been seen so.
     fn after(&self, value: Value) -> Option<Value> {
         match (self.change, self.seen) {
             (Change::Read, Seen::Found(found)) => (found == value).then_some(value),
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(last_values(&first, &both(Seen::Done)), values(&[]));
     }
 
-    /// What was seen by somebody who was answered before is seen by whoever asks then.
+    /// A value that somebody was answered with is seen by whoever asks after that.
     #[test]
     fn a_value_that_was_seen_does_not_go_away() {
         let first = values(&[None]);

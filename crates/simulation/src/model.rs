@@ -1,4 +1,4 @@
-//! What a table must hold: the effects of acknowledged statements, and any of those of the others.
+//! Content that a table must have: the effects of acknowledged statements, and any of those of the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ pub type Partition = BTreeMap<i32, Row>;
 
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Whether an INSERT made it, so that it exists without values.
+    /// True if an INSERT made it, so that it exists without values.
     pub is_inserted: bool,
     pub v: Option<Text>,
     pub w: Option<i32>,
 }
 
-/// What one statement does to one partition. Timestamps grow from statement to statement, so effects that survive are
+/// Effect of one statement on one partition. Timestamps grow from statement to statement, so effects that survive are
 /// applied in the order in which the statements were sent.
 #[derive(Clone, Debug)]
 pub enum Effect {
@@ -113,7 +113,7 @@ impl Table {
         uncertain.len()
     }
 
-    /// Whether a read may have found this in a partition: all of the statements that were acknowledged before it was sent,
+    /// Checks that a read may have found this in a partition: all of the statements that were acknowledged before it was sent,
     /// and any of the others. Row by row, because a read of several steps sees behind its place what was written meanwhile
     /// (decision 9). What too many others can explain is taken as explained.
     pub(crate) fn explain_read(
@@ -164,7 +164,7 @@ impl Table {
         }
     }
 
-    /// Whether every statement since the last start is acknowledged.
+    /// Returns whether every statement since the last start is acknowledged.
     pub fn is_certain(&self) -> bool {
         self.sent.iter().all(|sent| sent.is_acknowledged)
     }

@@ -118,7 +118,7 @@ impl SimulatedNode {
             .collect()
     }
 
-    /// Whether all shards have the same schema.
+    /// Returns whether all shards have the same schema.
     pub fn is_of_one_schema(&self) -> bool {
         let first = self.shards[0].schema();
         self.shards

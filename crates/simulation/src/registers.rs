@@ -18,7 +18,7 @@ pub struct Registers {
 
 #[derive(Debug, Default)]
 struct Register {
-    /// What each value was proposed to follow, unless it certainly did not.
+    /// Predecessor that each value was proposed to follow, unless it certainly did not.
     proposed: BTreeMap<i32, Option<i32>>,
     /// The last value that somebody was answered with, or that an answer has set. `None` is a register without a row.
     seen: Option<i32>,
@@ -31,7 +31,7 @@ pub struct Attempt {
     /// `None` inserts.
     pub expected: Option<i32>,
     pub value: i32,
-    /// What was seen when it was sent: nobody may be answered with less.
+    /// Value that was seen when it was sent: nobody may be answered with less.
     floor: Option<i32>,
 }
 

@@ -10,7 +10,7 @@ use crate::model::{Effect, Partition, Row, Text};
 pub const PARTITIONS: u64 = 6;
 const ROWS: u64 = 8;
 
-/// What one statement does, to which partition.
+/// Chooses the effect of one statement, and its partition.
 pub fn effect(random: &SeededRandom) -> (i32, Effect) {
     let c = random.below(ROWS) as i32;
     let w = random.below(1_000_000) as i32;
@@ -28,7 +28,7 @@ pub fn effect(random: &SeededRandom) -> (i32, Effect) {
     (random.below(PARTITIONS) as i32, effect)
 }
 
-/// Whether some statement may have written a text, as [`effect`] makes them.
+/// Returns whether some statement may have written a text, as [`effect`] makes them.
 pub(crate) fn is_written_text(text: &Text) -> bool {
     let digits = text.0.trim_end_matches('x');
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -54,7 +54,7 @@ pub fn effects_of_batch(random: &SeededRandom) -> Vec<(i32, Effect)> {
     parts
 }
 
-/// Of one part, or a batch: LOGGED if it is whole. `beside` is one more statement of the batch.
+/// Makes the text of one part, or of a batch: LOGGED if it is whole. `beside` is one more statement of the batch.
 pub fn statement_text(
     table: &str,
     timestamp: usize,

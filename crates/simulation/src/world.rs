@@ -55,26 +55,26 @@ const TRUNCATE_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// Statements that may be under way together.
 const UNDER_WAY_MAX: u64 = 8;
-/// Of a table, statements that nobody knows the end of: a life ends before the model has too many to try.
+/// Statements of a table that nobody knows the end of, at most: a life ends before the model has too many to try.
 const UNCERTAIN_MAX: usize = 9;
 /// Between two of which a copy of the disk is damaged.
 const LIVES_PER_DAMAGE: u64 = 3;
 /// A read that the weather held up is sent again so often.
 const READ_TRIES: u32 = 200;
-/// What a shard's memtables and caches may take beyond their budget: what requests in flight were promised, of 16 KB at
+/// Bytes of a shard's memtables and caches beyond their budget, at most: what requests in flight were promised, of 16 KB at
 /// most each here.
 const MEMORY_BYTES_BEYOND: u64 = 128 << 10;
-/// What is written to it is not in the log, and what is written beside it is.
+/// Table whose writes are not in the log, while those beside it are.
 const NOT_DURABLE: &str = "v.t";
 /// Clocks are set by at most a day.
 const JUMP_US_MAX: u64 = 86_400_000_000;
 
-/// What a part of a run ends with if something does not hold.
+/// Result of a part of a run: an error if something does not hold.
 type Held<T> = Result<T, String>;
 
 struct World {
     random: Arc<SeededRandom>,
-    /// Of what was added later: what else happens in a seed goes on as it did.
+    /// Randomness of what was added later: what else happens in a seed goes on as it did.
     later_random: SeededRandom,
     /// Lives may end with their process only.
     outlives_processes: bool,
@@ -336,7 +336,7 @@ impl World {
         Ok(())
     }
 
-    /// What the first life begins with.
+    /// Creates the schema that the first life begins with.
     async fn create_schema(&mut self, node: &SimulatedNode) -> Held<()> {
         self.create_counters(node).await?;
         let text =
@@ -466,7 +466,7 @@ impl World {
         })
     }
 
-    /// What an answer says of whether a statement was done; an error that it may not give is a failure.
+    /// Tells by an answer whether a statement was done; an error that it may not give is a failure.
     fn outcome(&mut self, answer: &Answer, text: &str) -> Held<Outcome> {
         let Answer::Error { code, message } = answer else {
             self.report.acknowledged += 1;

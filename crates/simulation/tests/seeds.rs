@@ -1,4 +1,4 @@
-//! What the simulation promises of itself; `cargo xtask simulate` runs many seeds.
+//! Promises of the simulation itself; `cargo xtask simulate` runs many seeds.
 
 use helenus_simulation::{Report, run};
 

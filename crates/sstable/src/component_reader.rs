@@ -30,7 +30,7 @@ use crate::version::IndexForm;
 /// The largest component that is read whole: a bloom filter of 2 GiB. Bounds what a damaged disk can ask for.
 const COMPONENT_BYTES_MAX: u64 = 2 << 30;
 
-/// What an uncompressed Data.db without CRC.db is read in: pages of a common file system.
+/// Bytes read at once of an uncompressed Data.db without CRC.db: pages of a common file system.
 const UNCHECKED_CHUNK_BYTES: u32 = 4096;
 
 /// The components of one SSTable while it is opened.
@@ -40,7 +40,7 @@ pub(crate) struct ComponentReader<'a> {
     directory: &'a Path,
     descriptor: Descriptor,
     disk_bytes: u64,
-    /// What we wrote about the others, if we wrote the SSTable.
+    /// Our checksums of the others, if we wrote the SSTable.
     checksums: Option<Checksums>,
     sidecar_faults: Vec<SidecarFault>,
 }
@@ -60,7 +60,7 @@ impl<'a> ComponentReader<'a> {
         Ok(components)
     }
 
-    /// Of whatever is there, without what we wrote about it.
+    /// Creates a reader of whatever is there, without our checksums of it.
     pub fn unchecked(disk: &'a dyn Disk, directory: &'a Path, descriptor: Descriptor) -> Self {
         ComponentReader {
             disk,
@@ -72,7 +72,7 @@ impl<'a> ComponentReader<'a> {
         }
     }
 
-    /// What of ours is there and is done without.
+    /// Faults of our components that are there and are done without.
     pub fn sidecar_faults(&self) -> &[SidecarFault] {
         &self.sidecar_faults
     }
@@ -93,12 +93,12 @@ impl<'a> ComponentReader<'a> {
         }
     }
 
-    /// Whether there is a Checksums.db.
+    /// Returns whether there is a Checksums.db that could be read.
     pub fn has_checksums(&self) -> bool {
         self.checksums.is_some()
     }
 
-    /// Of all components that were opened.
+    /// Bytes of all components that were opened.
     pub fn disk_bytes(&self) -> u64 {
         self.disk_bytes
     }

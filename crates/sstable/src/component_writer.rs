@@ -18,7 +18,7 @@ use crate::version::Version;
 const WRITE_BUFFER_BYTES: usize = 1 << 20;
 /// Memory kept for what is not in a full chunk yet: a chunk, and the last row of a common size.
 const TAIL_CHUNKS_MAX: usize = 4;
-/// What an uncompressed Data.db has one checksum for; Cassandra's choice.
+/// Bytes of an uncompressed Data.db under one checksum; Cassandra's choice.
 const UNCOMPRESSED_CHUNK_BYTES: u32 = 64 * 1024;
 
 /// Creates a component, writes it whole and syncs it.
@@ -97,19 +97,19 @@ pub(crate) struct DataWriter {
     version: Version,
     file: ComponentFile,
     compression: Option<CompressionParameters>,
-    /// What is not in a full chunk yet.
+    /// Bytes that are not in a full chunk yet.
     tail: Vec<u8>,
     stored: Vec<u8>,
     /// Uncompressed bytes in full chunks.
     position: u64,
     chunk_offsets: Vec<u64>,
     checksums: Vec<u32>,
-    /// Of an uncompressed file.
+    /// Checksums of the granules of an uncompressed file.
     granules: PageSums,
     digest: crc32fast::Hasher,
 }
 
-/// What was written, and what the components beside it have to say about it.
+/// A Data.db that was written, and the content of the components beside it.
 #[derive(Debug)]
 pub(crate) struct FinishedData {
     /// Uncompressed.
@@ -119,7 +119,7 @@ pub(crate) struct FinishedData {
     /// CompressionInfo.db or CRC.db.
     pub chunks_component: Component,
     pub chunks: Vec<u8>,
-    /// Of an uncompressed file.
+    /// Checksums of the granules of an uncompressed file.
     pub granules: Option<PageChecksums>,
 }
 
@@ -161,7 +161,7 @@ impl DataWriter {
             .map_or(UNCOMPRESSED_CHUNK_BYTES, |compression| compression.chunk_bytes) as usize
     }
 
-    /// What is appended here is in the file; [`Self::settle`] is to be called after each element.
+    /// Returns the end of the file, to be appended to; [`Self::settle`] is to be called after each element.
     #[inline]
     pub fn tail(&mut self) -> &mut Vec<u8> {
         &mut self.tail
@@ -266,7 +266,7 @@ pub(crate) struct PagedFile {
     pages: PageSums,
 }
 
-/// What an index is read in and has one of our checksums for: the page of common file systems and drives.
+/// Bytes of an index that are read at once and have one of our checksums: the page of common file systems and drives.
 pub(crate) const INDEX_PAGE_BYTES: u32 = 4096;
 
 impl PagedFile {

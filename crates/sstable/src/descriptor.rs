@@ -21,9 +21,9 @@ use crate::version::Version;
 /// Tells the SSTables in one folder apart; with their versions, for two of different versions may share an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SsTableId {
-    /// What this node gives: above all numbers that its tables had when it started.
+    /// Number given by this node: above all numbers that its tables had when it started.
     Number(u64),
-    /// What came from a Cassandra that gives such ids.
+    /// Id from a Cassandra that gives such ids.
     TimeUuid(Uuid),
 }
 
@@ -33,7 +33,7 @@ pub struct Descriptor {
     pub version: Version,
 }
 
-/// What a file of a table's folder is, by its name.
+/// Kind of a file in a table's folder, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileName<'a> {
     Component {
@@ -58,7 +58,7 @@ impl Descriptor {
         format!("{self}-{suffix}")
     }
 
-    /// Of the form that [`fmt::Display`] gives, such as `nb-12-big`.
+    /// Parses the form that [`fmt::Display`] gives, such as `nb-12-big`.
     pub fn parse(name: &str) -> Option<Self> {
         let mut parts = name.split('-');
         let (version, id, form) = (parts.next()?, parts.next()?, parts.next()?);

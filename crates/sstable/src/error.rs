@@ -1,4 +1,4 @@
-//! What can go wrong when an SSTable is opened or written.
+//! Errors of opening, reading and writing an SSTable.
 
 use std::io;
 use std::path::{Path, PathBuf};

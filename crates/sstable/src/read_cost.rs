@@ -1,4 +1,4 @@
-//! What reads cost, in disk requests and pages.
+//! Cost of reads, in disk requests and pages.
 
 /// Counts of one read, or of all since they began.
 ///
@@ -38,7 +38,7 @@ impl ReadCost {
         ]
     }
 
-    /// What came since an earlier reading of the same counts.
+    /// Returns the growth since an earlier reading of the same counts.
     #[must_use]
     pub fn since(mut self, mut earlier: ReadCost) -> ReadCost {
         for (now, before) in self.counts().into_iter().zip(earlier.counts()) {

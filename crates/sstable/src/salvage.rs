@@ -34,7 +34,7 @@ use crate::version::IndexForm;
 use helenus_rows::clustering::{ClusteringComparator, Slice};
 use helenus_rows::deletion::DeletionTime;
 
-/// What is left of an SSTable.
+/// Readable remains of an SSTable.
 #[derive(Debug)]
 pub struct Salvage {
     comparator: ClusteringComparator,
@@ -110,7 +110,7 @@ impl Salvage {
         &self.starts
     }
 
-    /// What is wrong with the index; without it, it knows of all partitions.
+    /// Damage of the index; without any, it knows of all partitions.
     pub fn index_damage(&self) -> Option<&str> {
         self.index_damage.as_deref()
     }
@@ -157,7 +157,7 @@ impl Salvage {
         }
     }
 
-    /// What about the starts cannot be, as they were found.
+    /// Returns the inconsistency of the starts as they were found, if any.
     fn index_disagreement(&self) -> Option<String> {
         let (found, wanted) = (self.starts.len() as u64, self.statistics.partition_count());
         if found != wanted {
@@ -171,7 +171,7 @@ impl Salvage {
             .then(|| "the index has partitions that cannot lie where it says".to_owned())
     }
 
-    /// Whether a deletion may have been written to this file.
+    /// Returns whether a deletion may have been written to this file.
     fn is_plausible(&self, deletion: DeletionTime) -> bool {
         let stats = &self.statistics;
         deletion.is_live()

@@ -26,7 +26,7 @@ const CACHE_BYTES: usize = 1 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
-    /// What the files say of themselves does not hold.
+    /// Failed check of the files against what they say of themselves.
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]

@@ -9,7 +9,7 @@ use crate::component::Component;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sidecar {
     Component(Component),
-    /// Of a secondary index.
+    /// Terms of a secondary index.
     Terms,
 }
 

@@ -1,4 +1,4 @@
-//! What every holder of rows offers to a merge: memtables and SSTables as streams of one partition's content.
+//! Interface of every holder of rows to a merge: memtables and SSTables as streams of one partition's content.
 
 use helenus_types::Token;
 

@@ -43,7 +43,7 @@ pub struct SsTable {
     filter: Option<BloomFilter>,
     data: ChunkedFile,
     pub(crate) index: IndexReader,
-    /// Of large partitions, if we wrote the SSTable.
+    /// Blocks of large partitions, if we wrote the SSTable.
     blocks: Option<BlockFile>,
     sidecar_faults: Vec<SidecarFault>,
     disk_bytes: u64,
@@ -97,7 +97,7 @@ impl SsTable {
         &self.directory
     }
 
-    /// Whether there may be what comes back with a column that the table had when the file was opened, and has no more.
+    /// Returns whether cells may come back with a column that the table had when the file was opened, and has no more.
     pub fn holds_newer_than(&self, dropped: &DroppedColumn) -> bool {
         let columns = [&self.header.statics, &self.header.regulars];
         self.statistics().timestamp_us_max > dropped.dropped_at_us
@@ -129,7 +129,7 @@ impl SsTable {
         &self.statistics
     }
 
-    /// What a compaction of this SSTable can encode its output relative to.
+    /// Base values that a compaction of this SSTable can encode its output relative to.
     pub fn encoding_stats(&self) -> EncodingStats {
         self.header.stats
     }
@@ -139,22 +139,22 @@ impl SsTable {
         self.data.length()
     }
 
-    /// What of ours was there when it was opened and is done without.
+    /// Faults of our components that were there when it was opened and are done without.
     pub fn sidecar_faults(&self) -> &[SidecarFault] {
         &self.sidecar_faults
     }
 
-    /// Whether something of ours could not be read since it was opened, and is done without.
+    /// Returns whether a component of ours could not be read since it was opened, and is done without.
     pub fn has_lost_sidecar(&self) -> bool {
         self.blocks.as_ref().is_some_and(BlockFile::has_failed)
     }
 
-    /// Of all components.
+    /// Bytes of all components.
     pub fn disk_bytes(&self) -> u64 {
         self.disk_bytes
     }
 
-    /// What stays in memory while it is open, whatever is read: filter, index samples or pinned pages, checksums.
+    /// Bytes that stay in memory while it is open, whatever is read: filter, index samples or pinned pages, checksums.
     pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes
     }
@@ -175,13 +175,13 @@ impl SsTable {
         self.index.last_key()
     }
 
-    /// Whether a partition can be in the file; false is certain.
+    /// Returns whether a partition can be in the file; false is certain.
     pub fn may_contain(&self, token: Token, key: &[u8]) -> bool {
         (self.first_token..=self.last_token).contains(&token)
             && self.filter.as_ref().is_none_or(|filter| filter.may_contain(key))
     }
 
-    /// Whether the file can have partitions between two tokens, both included.
+    /// Returns whether the file can have partitions between two tokens, both included.
     pub fn may_overlap(&self, first: Token, last: Token) -> bool {
         first <= self.last_token && self.first_token <= last
     }
@@ -242,12 +242,12 @@ impl SsTable {
         SsTableCursor::new(reader, &self.comparator, slices, reversed)
     }
 
-    /// Whether it has nothing of a partition but rows and range deletions; true is certain.
+    /// Returns whether it has nothing of a partition but rows and range deletions; true is certain.
     pub fn has_only_rows(&self) -> bool {
         self.header.statics.columns.is_empty() && !self.statistics.has_partition_deletions
     }
 
-    /// Whether slices can have rows in the file, or a partition anything else that a read needs. Only where nothing is
+    /// Returns whether slices can have rows in the file, or a partition anything else that a read needs. Only where nothing is
     /// deleted and nothing static is certain not to be missed.
     fn may_meet(&self, slices: &[Slice]) -> bool {
         if !self.has_only_rows() || slices.is_empty() {

@@ -49,15 +49,15 @@ pub struct WriterOptions {
     pub compression: Option<CompressionParameters>,
     /// A partition larger than this is indexed in blocks of this size.
     pub column_index_bytes: u32,
-    /// Whether the rows of large partitions are described in Blocks.db, which Cassandra ignores.
+    /// True if the rows of large partitions are described in Blocks.db, which Cassandra ignores.
     pub describes_rows: bool,
-    /// Of leveled compaction.
+    /// Level in leveled compaction.
     pub level: u32,
     /// The node that writes.
     pub originating_host: Option<Uuid>,
 }
 
-/// What was written.
+/// Sizes and faults of an SSTable that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SsTableInfo {
     pub descriptor: Descriptor,
@@ -65,9 +65,9 @@ pub struct SsTableInfo {
     pub row_count: u64,
     /// Uncompressed bytes of Data.db.
     pub data_bytes: u64,
-    /// Of all components.
+    /// Bytes of all components.
     pub disk_bytes: u64,
-    /// What of ours was left out.
+    /// Faults of our components that were left out.
     pub sidecar_faults: Vec<SidecarFault>,
 }
 
@@ -105,7 +105,7 @@ struct PartitionState {
     deletion: DeletionTimeOrLive,
     position: u64,
     header_length: u64,
-    /// Of what was written last.
+    /// Offset of the item that was written last.
     last_item_offset: u64,
     /// The range deletion in force.
     open: DeletionTimeOrLive,
@@ -232,7 +232,7 @@ impl SsTableWriter {
         self.descriptor
     }
 
-    /// Of the partition that was ended last.
+    /// Extent of the partition that was ended last.
     pub fn last_extent(&self) -> PartitionExtent {
         self.collector.last_extent
     }
@@ -524,7 +524,7 @@ impl SsTableWriter {
     }
 }
 
-/// Of a version that has no checksums in the file itself.
+/// Computes the page checksums of a Statistics.db whose version has none in the file itself.
 fn statistics_sums(bytes: &[u8]) -> PageChecksums {
     let mut sums = PageSums::new(STATISTICS_PAGE_BYTES);
     sums.update(bytes);

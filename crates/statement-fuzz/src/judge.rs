@@ -1,4 +1,4 @@
-//! What a request may cost, and what it did.
+//! Bounds on the cost of a request, and the cost that it had.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use helenus_node::Stalls;
 use helenus_node::metrics::PANICS;
 use helenus_vfs::process_time;
 
-/// What must hold of every request.
+/// Bounds that every request must keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// How long a shard is held by one piece of work, in its processor time; not judged where nobody has optimised.
@@ -32,14 +32,14 @@ pub enum Failure {
     NoAnswer,
 }
 
-/// What a step's requests have cost.
+/// Cost of a step's requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
     pub panics: u64,
     /// The longest hold of a shard, and by what.
     pub held: Duration,
     pub what: &'static str,
-    /// Of its longest request, in processor time.
+    /// Processor time of its longest request.
     pub request: Duration,
     pub is_unanswered: bool,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Judge {
 }
 
 impl Failure {
-    /// Whether two are the same as far as shrinking goes.
+    /// Returns whether two failures are the same as far as shrinking goes.
     pub(crate) fn is_like(&self, other: &Failure) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
@@ -100,12 +100,12 @@ impl Judge {
         answer
     }
 
-    /// What was asked since the last call.
+    /// Takes the cost of the requests since the last call.
     pub(crate) fn take_cost(&mut self) -> Cost {
         std::mem::take(&mut self.cost)
     }
 
-    /// What was wrong with it, the worst first.
+    /// Returns the worst failure that a cost shows.
     pub fn verdict(&self, cost: &Cost) -> Option<Failure> {
         let late = self
             .bounds

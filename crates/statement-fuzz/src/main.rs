@@ -15,7 +15,7 @@ use helenus_vfs::process_time;
     about = "Sends random statements of every kind to nodes, and watches what they cost"
 )]
 struct Arguments {
-    /// Of the first node's statements; the others follow. A fresh one by default
+    /// Seed of the first node's statements; the others follow. A fresh one by default
     #[arg(long)]
     seed: Option<u64>,
     /// Statements of all nodes together
@@ -70,7 +70,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 /// How much later than its deadline an answer may come.
 const LATE_MAX: Duration = Duration::from_millis(10);
 
-/// What an optimised build may take; another one takes ten times as long.
+/// Longest hold of a shard in an optimised build, in ms; another build takes ten times as long.
 const STALL_MS: f64 = 1.0;
 
 fn main() -> ExitCode {

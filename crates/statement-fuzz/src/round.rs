@@ -21,7 +21,7 @@ use crate::script::{How, Script, Step};
 /// One in so many statements is large: they take a thousand times as long as others.
 const LARGE_ONE_IN: u64 = 2_000;
 
-/// Of the statements of one request: half of what a frame may be, the rest is for values.
+/// Bytes of the statements of one request: half of what a frame may be, the rest is for values.
 const TEXT_BYTES_MAX: usize = 8 << 20;
 
 /// How often the process's memory is looked at, in statements.
@@ -30,13 +30,13 @@ const MEMORY_INTERVAL: usize = 256;
 /// How often a step is run again before it is said to stall or to be late each time.
 const AGAIN: usize = 2;
 
-/// Of a refusal's message, what tells it from others.
+/// Characters of a refusal's message that tell it from others.
 const REFUSAL_CHARACTERS: usize = 24;
 
 /// Holds that are worth to be told of.
 const HOLD_MIN: Duration = Duration::from_micros(500);
 
-/// Of a statement, what tells its kind from others.
+/// Characters of a statement that tell its kind from others.
 const HOLD_CHARACTERS: usize = 34;
 
 /// The memory of the node.
@@ -49,7 +49,7 @@ pub struct Round {
     pub statements: usize,
 }
 
-/// What became of all rounds.
+/// Results of all rounds.
 #[derive(Debug, Default)]
 pub struct Totals {
     pub statements: u64,
@@ -70,7 +70,7 @@ pub struct Totals {
 
 /// How a round ended.
 pub struct Outcome {
-    /// What it has sent, up to what failed.
+    /// History that it has sent, up to what failed.
     pub script: Script,
     pub failure: Option<Failure>,
 }

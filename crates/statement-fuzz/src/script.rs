@@ -3,10 +3,10 @@
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-/// What is sent to one node, from its start on.
+/// Steps that are sent to one node, from its start on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// What the node is made from: shards, and whether it has a disk.
+    /// Seed of the node: its shards, and whether it has a disk.
     pub seed: u64,
     pub steps: Vec<Step>,
 }
@@ -15,7 +15,7 @@ pub struct Script {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub how: How,
-    /// Of the values that are bound and of the sizes of pages.
+    /// Seed of the values that are bound and of the sizes of pages.
     pub seed: u64,
     pub keyspace: Option<String>,
     pub texts: Vec<String>,

@@ -26,7 +26,7 @@ struct Shrinking<'a> {
 }
 
 impl Shrinking<'_> {
-    /// Whether it fails as before; then it takes the place of what there was.
+    /// Returns whether the candidate fails as before; then it takes the place of what there was.
     fn accept(&mut self, candidate: Script) -> bool {
         if self.runs_left == 0 {
             return false;

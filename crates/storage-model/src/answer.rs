@@ -72,7 +72,7 @@ fn values(columns: &[ColumnMetadata], row: &[u8], now_s: u32) -> AnswerRow {
         .collect()
 }
 
-/// Of at least one live cell.
+/// Encodes the value of at least one live cell.
 fn value(cql_type: &CqlType, cells: &[CellRef<'_>]) -> Vec<u8> {
     let path = |cell: &CellRef<'_>| cell.path.unwrap_or_default().to_vec();
     let mut out = Vec::new();

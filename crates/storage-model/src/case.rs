@@ -11,7 +11,7 @@ use crate::content::{Contents, Era};
 use crate::partition::{Item, Partitions, insert, is_empty_without};
 use crate::table::{RandomTable, TableWish, wished_table};
 
-/// What a case is about, beyond chance.
+/// Subject of a case, beyond chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CaseKind {
     /// A few partitions of a few rows.

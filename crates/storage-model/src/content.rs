@@ -34,7 +34,7 @@ impl Era {
         base_us: 1_700_000_000_000_000,
         expiry_max_s: u32::MAX - 2,
     };
-    /// What lives, lives until then: 2036, beyond any run of this.
+    /// Earliest expiry of what lives, in seconds since the Unix epoch: 2036, beyond any run of this.
     const FUTURE_S: u32 = 2_100_000_000;
 
     fn base_s(self) -> u32 {
@@ -64,7 +64,7 @@ pub(crate) struct Contents<'a> {
     pub huge_one_in: Option<u64>,
 }
 
-/// What an expiring or deleted cell, row or marker carries.
+/// Times of an expiring or deleted cell, row or marker.
 struct Times {
     timestamp_us: i64,
     ttl_s: u32,

@@ -1,4 +1,4 @@
-//! What `sstabledump -t` must print of a table's contents.
+//! Expected output of `sstabledump -t` for a table's contents.
 
 use std::fmt::Write as _;
 

@@ -28,10 +28,10 @@ const PARTITION_KEY: &[u8] = b"large";
 const TIMESTAMP_US: i64 = 1_700_000_000_000_000;
 const VALUE: ColumnId = ColumnId(2);
 const CACHE_BYTES: usize = 1 << 20;
-/// Of a row that is not huge.
+/// Value bytes of a row that is not huge.
 const SMALL_BYTES: usize = 64;
 
-/// What the partition holds: each value is one byte, over and over.
+/// Content of the partition: each value is one byte, over and over.
 #[derive(Clone, Copy, Debug)]
 pub struct LargePartition {
     pub rows: u32,
@@ -40,7 +40,7 @@ pub struct LargePartition {
     pub huge_bytes: usize,
 }
 
-/// What one walk over rows found.
+/// Findings of one walk over rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LargeRead {
     pub rows: u32,

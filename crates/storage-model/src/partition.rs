@@ -67,7 +67,7 @@ pub fn empty_row() -> Vec<u8> {
     RowRef::EMPTY.as_bytes().to_vec()
 }
 
-/// Whether nothing of the row is left without the column.
+/// Returns whether nothing of the row is left without the column.
 pub(crate) fn is_empty_without(row: &[u8], gone: ColumnId) -> bool {
     let (liveness, deletion, mut entries) = RowRef::new(row).open();
     liveness.is_none() && deletion.is_live() && entries.all(|entry| entry.column() == gone)

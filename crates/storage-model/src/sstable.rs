@@ -23,7 +23,7 @@ use crate::partition::{Item, Partition, Partitions};
 /// Room for some partitions; what a test reads once is not worth more.
 const CACHE_BYTES: usize = 1 << 20;
 
-/// What a writer encodes the partitions relative to.
+/// Collects the statistics that a writer encodes the partitions relative to.
 pub fn encoding_stats(partitions: &Partitions) -> EncodingStats {
     let mut stats = EncodingStatsCollector::default();
     for partition in partitions.values() {

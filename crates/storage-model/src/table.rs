@@ -47,7 +47,7 @@ pub struct RandomTable {
     pub metadata: TableMetadata,
 }
 
-/// What is asked of a random table beyond chance.
+/// Demands on a random table beyond chance.
 #[derive(Clone, Copy, Debug)]
 pub struct TableWish {
     pub partition_key_max: usize,

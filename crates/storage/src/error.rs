@@ -1,4 +1,4 @@
-//! What can go wrong between a shard and its disk.
+//! Errors between a shard and its disk.
 
 use helenus_schema::TableId;
 

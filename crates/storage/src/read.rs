@@ -1,4 +1,4 @@
-//! What a query asks of one shard, and how it gets its rows.
+//! Read command of a query to one shard, and the sinks that its rows go to.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ pub struct ReadCommand<'a> {
     pub slices: &'a [Slice],
     /// Rows of each partition from last to first.
     pub reversed: bool,
-    /// What has expired by then is not there. Seconds since the Unix epoch.
+    /// Time of the read, in seconds since the Unix epoch; what has expired by then is not there.
     pub now_s: u32,
-    /// What rows must match to be wanted, as far as indexes can say; the sink looks at each row again. Empty for all rows.
+    /// Predicates that wanted rows match, as far as indexes can say; the sink looks at each row again. Empty for all rows.
     pub index: &'a [IndexPredicate],
 }
 
@@ -61,7 +61,7 @@ pub trait RowSink {
     /// After the last row of a partition that was announced, if no `Break` came before.
     fn partition_end(&mut self) -> ControlFlow<()>;
 
-    /// What the sink has done since it was last asked, beyond taking rows: units of the step's budget.
+    /// Returns the work that the sink has done since it was last asked, beyond taking rows: units of the step's budget.
     fn take_units(&mut self) -> u32 {
         0
     }
@@ -73,7 +73,7 @@ pub trait StoredSink {
     /// deletions that reach over that place are announced again, too.
     fn partition(&mut self, token: Token, key: &[u8], deletion: DeletionTime) -> ControlFlow<()>;
 
-    /// What is next in it.
+    /// Takes the next element of the partition.
     fn element(&mut self, element: Unfiltered<'_>) -> ControlFlow<()>;
 
     /// As [`RowSink::take_units`].
@@ -87,7 +87,7 @@ pub struct Stored<'s, S>(pub &'s mut S);
 
 /// Whatever a read may fill: every [`RowSink`], and [`Stored`]. Nothing else is one.
 pub trait ReadSink {
-    /// Whether it is given what is stored instead of rows.
+    /// True if the sink is given what is stored instead of rows.
     const TAKES_STORED: bool;
 
     fn stored_partition(&mut self, token: Token, key: &[u8], deletion: DeletionTime) -> ControlFlow<()>;
@@ -158,13 +158,13 @@ impl<S: StoredSink> ReadSink for Stored<'_, S> {
     }
 }
 
-/// What a read cost; for warnings, tracing and metrics.
+/// Cost of a read; for warnings, tracing and metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadStatistics {
     pub rows_live: u64,
     pub tombstones: u64,
     pub sstables_touched: u32,
-    /// Whether secondary indexes said which rows to look at, in one step at least.
+    /// True if secondary indexes said which rows to look at, in one step at least.
     pub by_index: bool,
     pub cost: ReadCost,
 }

@@ -30,13 +30,13 @@ pub struct ReadState {
     pub(crate) position: Option<Box<ReadPosition>>,
     /// Pins the pages that were brought for the read.
     pub(crate) ticket: ReadTicket,
-    /// What predicates on ranges came to; gathered once a read.
+    /// Results of the predicates on ranges; gathered once a read.
     pub(crate) ranges: Vec<RangeState>,
     /// Nothing that a search by indexes has passed before this token is left to be found, nor was any of it handed out.
     pub(crate) searched_to: Option<Token>,
-    /// Whether a step ends where a page is not in memory, instead of waiting for the disk.
+    /// True if a step ends where a page is not in memory, instead of waiting for the disk.
     pub(crate) suspends: bool,
-    /// Whether it takes nothing from the row cache, and leaves all caches as they are.
+    /// True if the read takes nothing from the row cache, and leaves all caches as they are.
     pub(crate) bypasses_cache: bool,
 }
 
@@ -78,7 +78,7 @@ pub enum PartitionPlace {
     /// Behind rows and markers of it.
     Within {
         bound: ClusteringBound,
-        /// Whether the sink knows of the partition.
+        /// True if the sink knows of the partition.
         is_announced: bool,
     },
     End,
@@ -158,7 +158,7 @@ impl ReadState {
         self.position.as_deref()
     }
 
-    /// Whether a place in the partition is where this step began.
+    /// Returns whether a place in the partition is where this step began.
     pub(crate) fn stands_at(&self, prefix: &[u8], side: Side) -> bool {
         match self.position().map(|position| &position.place) {
             Some(PartitionPlace::Within { bound, .. }) => *bound.prefix == *prefix && bound.side == side,

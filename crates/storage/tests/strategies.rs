@@ -1,4 +1,4 @@
-//! What the compaction strategies choose: each file in `testdata/compaction` has SSTables and questions, and after `----` the
+//! Choices of the compaction strategies: each file in `testdata/compaction` has SSTables and questions, and after `----` the
 //! answers. Set `REWRITE_GOLDEN=1` to write the files anew from what the strategies say, and read the difference.
 //!
 //! | line | means |

@@ -1,4 +1,4 @@
-//! What tests take from the heap: an allocator that counts. A test binary that calls anything of this crate has it.
+//! Heap use of tests: an allocator that counts. A test binary that calls anything of this crate has it.
 //!
 //! Counts of a thread are for tests that share their process with others; memory that one thread takes and another gives
 //! back makes them drift apart, so what several threads do together is counted for the process.
@@ -38,7 +38,7 @@ static PROCESS_LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 static PROCESS_PEAK_LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 static PROCESS_TURN: Mutex<()> = Mutex::new(());
 
-/// Of the calling thread.
+/// Returns the counts of the calling thread.
 pub fn of_thread() -> Heap {
     Heap {
         allocations: ALLOCATIONS.get(),
@@ -47,7 +47,7 @@ pub fn of_thread() -> Heap {
     }
 }
 
-/// Of all threads together.
+/// Returns the counts of all threads together.
 pub fn of_process() -> Heap {
     Heap {
         allocations: PROCESS_ALLOCATIONS.load(Ordering::Relaxed),

@@ -259,12 +259,12 @@ impl TestNode {
         self.send(Message::batch(kind, statements, &execution.options()), execution)
     }
 
-    /// What shard 0 has.
+    /// Returns the schema of shard 0.
     pub fn schema(&self) -> Arc<Schema> {
         self.on_shard(0, |shard| shard.schema())
     }
 
-    /// What `work` finds on a shard's thread.
+    /// Runs `work` on a shard's thread and returns its result.
     pub fn on_shard<T: Send + 'static>(
         &self,
         shard: u16,
@@ -321,7 +321,7 @@ impl TestNode {
         )
     }
 
-    /// Whether the shard would refuse an EXECUTE first where its requests wait.
+    /// Returns whether the shard would refuse an EXECUTE first where its requests wait.
     pub fn sheds_prepared(&self, id: &[u8], execution: &Execution) -> bool {
         let node = self.node.as_ref().expect("the node is running");
         let (sender, receiver) = mpsc::channel();
@@ -533,7 +533,7 @@ fn answer_of(replied: Result<Reply, RequestError>) -> Answer {
     replied.map_or_else(|refused| refusal(&refused), |reply| decode(&reply).0)
 }
 
-/// What was refused before a shard had it.
+/// Makes the answer to a request that was refused before a shard had it.
 fn refusal(error: &RequestError) -> Answer {
     Answer::Error {
         code: error.code().unwrap_or(ErrorCode::ServerError),

@@ -17,7 +17,7 @@ const TABLES: i32 = 3;
 /// In this process, of which each has one thread for snapshots.
 const NODES: usize = 2;
 
-/// Of this process.
+/// Counts the threads for snapshots of this process.
 fn snapshot_threads() -> usize {
     let names = fs::read_dir("/proc/self/task").unwrap().filter_map(|task| {
         let task = task.unwrap().path();

@@ -79,7 +79,7 @@ impl Conversation for Nothing {
     type Error = CannedError;
 }
 
-/// What a text is answered with.
+/// Kind of answer to a text.
 enum Answer {
     Rows,
     LargeRows,

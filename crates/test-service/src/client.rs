@@ -24,7 +24,7 @@ pub struct Client {
     writer: FrameWriter,
 }
 
-/// What came back.
+/// Reply of the server, or the end of the connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply {
     Message(Opcode),

@@ -26,7 +26,7 @@ const THREADS: u16 = 2;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CannedOptions {
     pub connection_limits: ConnectionLimits,
-    /// Whether clients have to log in, with the password `cassandra`.
+    /// True if clients have to log in, with the password `cassandra`.
     pub asks_for_passwords: bool,
 }
 

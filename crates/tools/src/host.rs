@@ -1,4 +1,4 @@
-//! Whose files the tools work on: a running node's, through its shards, or a stopped node's, directly.
+//! Hosts of the files that the tools work on: a running node, through its shards, or a stopped node, directly.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use helenus_storage::store::{
     ShardCompactions,
 };
 
-/// What a node, running or not, does for the tools.
+/// Services of a node, running or not, to the tools.
 pub trait Host {
     fn schema(&self) -> Result<Arc<Schema>, HostError>;
 
@@ -42,7 +42,7 @@ pub trait Host {
         incumbents: Incumbents,
     ) -> Result<u64, HostError>;
 
-    /// What every shard is busy with.
+    /// Compactions of every shard.
     fn compactions(&self) -> Result<Vec<ShardCompactions>, HostError>;
 
     /// Compacts a table on all shards; returns when they have.
@@ -62,17 +62,17 @@ pub struct ViewBuild {
     pub view: String,
     /// Its base table.
     pub base: String,
-    /// Whether it has all rows that its base table makes; what is written meanwhile is always in it.
+    /// True once it has all rows that its base table makes; what is written meanwhile is always in it.
     pub is_built: bool,
-    /// Of all tokens, those whose rows it has, in thousandths.
+    /// Share of all tokens whose rows it has, in thousandths.
     pub per_mille: u16,
 }
 
-/// Whether what a table held goes when files are brought in.
+/// Fate of a table's rows when files are brought in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incumbents {
     Stay,
-    /// What was written before goes; what a running node is told while the files come in stays.
+    /// Rows written before go; those that a running node is told while the files come in stay.
     Go,
 }
 

@@ -1,4 +1,4 @@
-//! What operators do with SSTables and snapshots: look into them, check them, save, keep and move them.
+//! Operators' tools for SSTables and snapshots: to look into them, check them, save, keep and move them.
 //!
 //! Everything works on files alone and blocks. A running node lends its files through `helenus_node::Operator`; the
 //! control socket's messages are here too, so that the command line and the server speak the same.

@@ -1,4 +1,4 @@
-//! What an SSTable says of itself, as Cassandra's `sstablemetadata` shows it.
+//! Metadata of an SSTable, as Cassandra's `sstablemetadata` shows it.
 
 use std::fmt;
 

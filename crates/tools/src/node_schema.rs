@@ -1,4 +1,4 @@
-//! What a node that this process has not opened says of one of its tables.
+//! Schema of a table in the data folder of a node that this process has not opened.
 
 use std::path::Path;
 use std::sync::Arc;

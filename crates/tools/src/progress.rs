@@ -1,6 +1,6 @@
 //! How far a long piece of work is.
 
-/// Whoever shows progress. Work tells it now and then; it must be cheap.
+/// Display of progress. Work tells it now and then; it must be cheap.
 pub trait Progress {
     /// A new task begins, of so many units; 0 where nobody knows.
     fn begin(&self, task: &str, unit: Unit, total: u64);
@@ -15,7 +15,7 @@ pub enum Unit {
     Bytes,
     Files,
     Partitions,
-    /// Of a thousand.
+    /// Thousandths of the task.
     PerMille,
 }
 

@@ -15,7 +15,7 @@ use helenus_vfs::{Disk, EntryKind};
 pub struct Target {
     pub folder: PathBuf,
     pub descriptor: Descriptor,
-    /// Of the known components that are there.
+    /// Files of the known components that are there.
     pub files: SourceFiles,
 }
 
@@ -148,8 +148,8 @@ impl Target {
         self.files.contains_key(component.file_suffix())
     }
 
-    /// Whether it is finished though it has no TOC: Cassandra writes none for what other nodes stream to it. What it has not
-    /// finished, or is about to remove, stands in a transaction log. Files of ours without a TOC are garbage of a crash.
+    /// Returns whether it is finished though it has no TOC: Cassandra writes none for what other nodes stream to it. What it has
+    /// not finished, or is about to remove, stands in a transaction log. Files of ours without a TOC are garbage of a crash.
     fn was_streamed(&self, transaction_logs: &[String]) -> bool {
         let name = self.descriptor.to_string();
         !self.has(Component::Checksums)
@@ -184,7 +184,7 @@ impl Target {
     }
 }
 
-/// Of one transaction log: a line for each SSTable of a compaction, of which there are at most some thousands.
+/// Bytes of one transaction log at most: a line for each SSTable of a compaction, of which there are at most some thousands.
 const TRANSACTION_LOG_BYTES_MAX: u64 = 16 << 20;
 
 /// The texts of Cassandra's transaction logs in a table's folder: `nb_txn_compaction_<id>.log`, or of another version and kind.

@@ -21,10 +21,10 @@ use crate::read_rotation::{ReadRotation, Refusing};
 use crate::request_memory::RequestMemory;
 use crate::standing_queue::{QUEUE_DELAY_TARGET, StandingQueue};
 
-/// What the turns of a round may take together: then no connection waits longer than the target for the next.
+/// Time of all turns of a round together, at most: then no connection waits longer than the target for the next.
 const ROUND_NS: u64 = QUEUE_DELAY_TARGET.as_nanos() as u64;
 
-/// What they may take while reads that were begun wait for their turn, to be ended with what the disk has brought: most of what
+/// The same bound while reads that were begun wait for their turn, to be ended with what the disk has brought: most of what
 /// connections bring meanwhile would only wait behind those.
 const ROUND_BESIDE_BEGUN_NS: u64 = ROUND_NS / 5;
 
@@ -40,7 +40,7 @@ const BUSY_NS: u64 = 1_000_000;
 /// How often the share of refusals is looked at: the 20 ms in which a step of load is to settle.
 const WINDOW_NS: u64 = 20_000_000;
 
-/// What a refusal is taken to cost until one was measured.
+/// Assumed cost of a refusal until one was measured.
 const REFUSAL_NS_FIRST: u64 = 130;
 
 /// Turns with fewer refusals tell more of the system calls than of refusing.
@@ -76,7 +76,7 @@ pub struct Admission {
     window: RefCell<Window>,
     /// Requests were refused in this window or in the one before.
     is_refusing: Cell<bool>,
-    /// What a refusal costs, with its part of the sending; smoothed.
+    /// Cost of a refusal, with its part of the sending; smoothed.
     refusal_ns: Cell<u64>,
     rotation: RefCell<ReadRotation>,
     standing: RefCell<StandingQueue>,
@@ -86,24 +86,24 @@ pub struct Admission {
 struct Window {
     began_ns: u64,
     has_refused: bool,
-    /// What the refusals took, but for reading them.
+    /// Time of the refusals, without reading them.
     refusing_ns: u64,
-    /// What reading took, of everything that was read in time: the kernel's part of a request is the larger one where each
-    /// comes in a segment of its own.
+    /// Time of reading everything that was read in time: the kernel's part of a request is the larger one where each comes in
+    /// a segment of its own.
     receiving_ns: u64,
     messages: u64,
     overloaded: u64,
     delay_ns_max: u64,
 }
 
-/// Whether requests that have waited so long, of what they may wait at most, are those that the heaviest partition is
+/// Returns whether requests that have waited so long, of what they may wait at most, are those that the heaviest partition is
 /// refused for: before anybody's are refused for their age.
 #[inline]
 pub fn is_time_to_shed(delay_ns: u64, wait_ns_max: u64) -> bool {
     wait_ns_max / 2 < delay_ns && delay_ns <= wait_ns_max
 }
 
-/// What a turn of a connection did.
+/// Work of one turn of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TurnWork {
     /// For their age, or for want of memory.
@@ -112,16 +112,16 @@ pub struct TurnWork {
     pub shed: u64,
     /// Begun, and what else there was to do.
     pub handled: u64,
-    /// What reading from the socket took, where that was measured.
+    /// Time of reading from the socket, where that was measured.
     pub receiving_ns: u64,
-    /// Whether what was refused had come while the connection was left unread.
+    /// True if the requests refused had come while the connection was left unread.
     pub is_draining_backlog: bool,
     /// The longest that one of its requests had waited.
     pub delay_ns_max: u64,
 }
 
 impl Window {
-    /// What refusing took, with its part of the reading.
+    /// Returns the time of refusing, with its part of the reading.
     fn all_refusing_ns(&self) -> u64 {
         self.refusing_ns + self.receiving_ns * self.overloaded / self.messages.max(1)
     }
@@ -138,7 +138,7 @@ impl TurnWork {
         self.refused + self.shed * REFUSALS_OF_SHEDDING
     }
 
-    /// Whether the turn's time says what a refusal takes.
+    /// Returns whether the turn's time tells the cost of a refusal.
     pub(crate) fn is_all_refusals(&self) -> bool {
         self.handled == 0 && self.refusing() >= MEASURED_REFUSALS_MIN
     }
@@ -233,7 +233,7 @@ impl Admission {
         (round_ns / u64::from(self.turns_of_last_round.get().max(1))).clamp(TURN_NS_MIN, TURN_NS_MAX)
     }
 
-    /// Whether the shard has begun more than the disk can bring at once.
+    /// Records whether the shard has begun more than the disk can bring at once.
     pub fn set_has_begun(&self, has_begun: bool) {
         self.has_begun.set(has_begun);
     }
@@ -247,7 +247,7 @@ impl Admission {
         }
     }
 
-    /// What a turn did that began at `now_ns`, for the next ones and the metrics.
+    /// Accounts for the work of a turn that began at `now_ns`, for the next turns and the metrics.
     #[inline]
     pub fn turn_ended(&self, now_ns: u64, work: &TurnWork) {
         self.refused.set(self.refused.get() + work.refused);
@@ -287,7 +287,7 @@ impl Admission {
         };
     }
 
-    /// Whether refusals are to be accounted for: then turns measure what reading takes.
+    /// Returns whether refusals are to be accounted for: then turns measure the time of reading.
     pub(crate) fn is_refusing(&self) -> bool {
         self.is_refusing.get()
     }
@@ -300,8 +300,8 @@ impl Admission {
         self.refusal_ns.set((known_ns * 15 + refusal_ns).div_ceil(16));
     }
 
-    /// Whether a connection is to be left unread for a while because refusing costs too much; it is woken when its turn
-    /// to be read comes. `was_refused`: whether something of it was refused in its last turn.
+    /// Returns whether a connection is to be left unread for a while because refusing costs too much; it is woken when its
+    /// turn to be read comes. `was_refused`: whether something of it was refused in its last turn.
     #[inline]
     pub fn must_wait(&self, connection: u64, was_refused: bool, waker: &Waker) -> bool {
         if !self.is_on || (!was_refused && self.rotation.borrow().is_empty()) {
@@ -323,9 +323,9 @@ impl Admission {
         self.rotation.borrow_mut().advance(now_ns);
     }
 
-    /// Whether the `free_bytes` that a connection may hold besides have room for the `bytes` that are still to come of a
-    /// message that it has begun; if so they are kept for it until the time of a request is over. With 0 there is nothing
-    /// more to come.
+    /// Returns whether the `free_bytes` that a connection may hold besides have room for the `bytes` that are still to come
+    /// of a message that it has begun; if so they are kept for it until the time of a request is over. With 0 there is
+    /// nothing more to come.
     pub fn reserve(&self, connection: u64, bytes: usize, free_bytes: usize, now_ns: u64) -> bool {
         let kept_until_ns = now_ns.saturating_add(self.begin_within_ns);
         let mut reservations = self.reservations.borrow_mut();
@@ -337,7 +337,7 @@ impl Admission {
         self.refused.get()
     }
 
-    /// What requests and answers of the shard take.
+    /// Bytes charged for requests and answers of the shard.
     pub fn charged_bytes(&self) -> usize {
         self.memory.charged_bytes()
     }
@@ -500,7 +500,7 @@ mod tests {
         assert_eq!((0..16).filter(|&connection| !must_wait(connection)).count(), 16);
     }
 
-    /// Of 10 times the load, nine tenths are refused: that alone is no reason to leave connections unread.
+    /// At 10 times the load, nine tenths are refused: that alone is no reason to leave connections unread.
     #[test]
     fn where_refusing_costs_little_all_are_read() {
         let cheap = WINDOW_NS / 100 / REFUSAL_NS_FIRST;

@@ -17,11 +17,11 @@ pub(crate) const IN_ORDER_NS_MAX: u64 = 30_000_000;
 /// Turns are counted over so long, to know how fast the queue is served.
 const PACE_WINDOW_NS: u64 = 20_000_000;
 
-/// Of what is taken from a queue that can be saved, in thousandths, what comes from its old end in any case.
+/// Share of turns, in thousandths, that the old end gets in any case while the queue can be saved.
 const OLDEST_SHARE_MIN: u64 = 50;
 
-/// Of what is taken from one whose old end was given up: the oldest are answered in the end where the overload is, and a stopped generator's
-/// queue is worked off from both ends. What they get is late, and lost to those who would be served in time.
+/// Its share of turns once it was given up: the oldest are answered in the end, whatever the overload, and a stopped
+/// generator's queue is worked off from both ends. What they get is late, and lost to those who would be served in time.
 const OLDEST_SHARE_GIVEN_UP: u64 = 20;
 
 /// All that waits is to be served within this part of the longest wait, in tenths.
@@ -50,19 +50,19 @@ impl Wait {
         now_ns.saturating_sub(self.received_ns)
     }
 
-    /// Whether it has waited too long to be begun.
+    /// Returns whether it has waited too long to be begun.
     pub fn is_over(&self, now_ns: u64) -> bool {
         self.age_ns(now_ns) > self.wait_ns_max
     }
 }
 
-/// What one client has waiting. Its bound is its owner's: the streams of a connection, and its account of memory.
+/// Queue of one client's waiting items. Its bound is its owner's: the streams of a connection, and its account of memory.
 #[derive(Debug)]
 pub(crate) struct AgedQueue<T> {
     /// In the order of arrival.
     waiting: VecDeque<(Wait, T)>,
     pace: Pace,
-    /// Of the next turns, what the old end has a right to, in thousandths of one.
+    /// Right of the old end to the next turns, in thousandths of one.
     owed_to_oldest: u64,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct AgedQueue<T> {
 struct Pace {
     window_began_ns: u64,
     turns: u64,
-    /// Of the last window; 0 while nothing is known.
+    /// Time per turn in the last window; 0 while nothing is known.
     turn_ns: u64,
 }
 
@@ -110,12 +110,12 @@ impl<T> AgedQueue<T> {
         self.waiting.len()
     }
 
-    /// Whether nothing waits.
+    /// Returns whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Of the one that has waited longest.
+    /// Wait of the item that has waited longest.
     pub fn oldest(&self) -> Option<&Wait> {
         self.waiting.front().map(|(wait, _)| wait)
     }
@@ -255,7 +255,7 @@ mod tests {
         served
     }
 
-    /// Of scans that may wait for 5 s, 131,072 callers had one answer in five after 2 s and more.
+    /// With scans that may wait for 5 s, 131,072 callers had one answer in five after 2 s and more.
     #[test]
     fn a_queue_of_more_than_half_a_second_is_not_saved_however_long_its_requests_may_wait() {
         let served = closed_loop(131_072, 5_700, 5 * WAIT_MAX, 4_000 * MS);
@@ -288,8 +288,8 @@ mod tests {
         }
     }
 
-    /// Of twice the capacity in two queues, of which the second was short enough to be saved, one answer in eight came after 2 s: it was
-    /// filled again and again from the end of the first one.
+    /// At twice the capacity in two queues, of which the second was short enough to be saved, one answer in eight came after
+    /// 2 s: it was filled again and again from the end of the first one.
     #[test]
     fn a_short_queue_is_not_saved_where_many_wait_behind_it() {
         const IN_SECOND_MAX: usize = 1_024;
@@ -346,7 +346,7 @@ mod tests {
         }
     }
 
-    /// What was taken newest first out of one queue and put into the next was served oldest first there.
+    /// Items taken newest first out of one queue and put into the next were served oldest first there.
     #[test]
     fn the_order_is_that_of_arrival_and_not_of_pushing() {
         let mut queue = AgedQueue::default();

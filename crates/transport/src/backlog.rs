@@ -34,10 +34,11 @@ impl KeptMessage {
 /// Charged to the connection's account by its owner.
 #[derive(Debug, Default)]
 pub struct Backlog {
-    /// What its shard answers at once.
+    /// Queue of the statements that the shard answers at once.
     prompt: AgedQueue<KeptMessage>,
-    /// What waits in another queue of its shard, for the disk or for the turn of long reads: as much of it as is not under way
-    /// waits here, where it is cheap to keep and to refuse, and what is answered at once does not wait behind it.
+    /// Queue of the statements that wait in another queue of the shard, for the disk or for the turn of long reads: as much
+    /// of that as is not under way waits here, where it is cheap to keep and to refuse, and what is answered at once does not
+    /// wait behind it.
     queued: AgedQueue<KeptMessage>,
     bytes: usize,
     served: u64,
@@ -51,7 +52,7 @@ impl Backlog {
         self.prompt.is_empty() && self.queued.is_empty()
     }
 
-    /// Whether there is anything that may be begun, where what its shard would queue may be or not.
+    /// Returns whether anything may be begun; `may_queue`: whether that may be something the shard would queue.
     pub fn has_next(&self, may_queue: bool) -> bool {
         !self.prompt.is_empty() || (may_queue && !self.queued.is_empty())
     }

@@ -3,8 +3,8 @@
 //! The kernel's buffers on both sides are full, and the client has a queue of its own behind them. Seeing the socket
 //! empty says little: the client's kernel fills it again, and then the client does, with what it held back.
 
-/// What one look at the socket finds of a client that has caught up: a quarter of what the kernel holds for us
-/// (`dispatcher::RECEIVE_BUFFER_BYTES`). Whoever has more behind it fills at least half.
+/// Bytes that one look at the socket finds, at most, of a client that has caught up: a quarter of what the kernel holds for
+/// us (`dispatcher::RECEIVE_BUFFER_BYTES`). Whoever has more behind it fills at least half.
 const CAUGHT_UP_BYTES_MAX: usize = 32 * 1024;
 
 /// A client that was held back needs so long, at least, to get rid of what waits in itself: refused at once, its queue

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-/// What one turn of a connection reads. Larger buffers belonged to one large message.
+/// Largest buffer that is kept, in bytes: one turn's reading of a connection. Larger buffers belonged to one large message.
 const BUFFER_BYTES_MAX: usize = 256 * 1024;
 
 /// Memory of all idle buffers of a shard: 16 of the largest, or 256 of those that a read is offered (16 KiB). In one turn
@@ -49,7 +49,7 @@ impl BufferPool {
         taken
     }
 
-    /// Of whoever has no use for it any more.
+    /// Takes back a buffer that its user needs no more.
     #[inline]
     pub fn give_back(&self, mut buffer: Vec<u8>) {
         let bytes = buffer.capacity();

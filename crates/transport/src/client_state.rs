@@ -1,11 +1,11 @@
-//! What a client and the server agreed on at the start of their conversation.
+//! State of a client: the agreements with the server at the start of their conversation.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use helenus_protocol::ProtocolVersion;
 
-/// Who a client is and what it negotiated, in one value: whoever answers for a connection has all of it. Does not change once
-/// STARTUP is answered.
+/// Identity of a client and all it negotiated, in one value: whoever answers for a connection has all of it. Does not change
+/// once STARTUP is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientState {
     /// Where the client connects from; unspecified for one without a socket.

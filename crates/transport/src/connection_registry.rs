@@ -106,7 +106,7 @@ impl<C: Conversation> ConnectionRegistry<C> {
         }
     }
 
-    /// What a connection is registered for.
+    /// Returns the events that a connection is registered for.
     pub fn events_of(&self, id: u64) -> Register {
         let connections = self.connections.borrow();
         connections
@@ -114,7 +114,7 @@ impl<C: Conversation> ConnectionRegistry<C> {
             .map_or(Register::default(), |connected| connected.events)
     }
 
-    /// Whether connections go to another process as soon as they are at rest.
+    /// Returns whether connections go to another process as soon as they are at rest.
     #[inline]
     pub fn is_handing_over(&self) -> bool {
         self.is_handing_over.get()
@@ -221,7 +221,7 @@ pub enum DrainPhase {
     Open,
     /// Clients have been told and are still served.
     Leaving,
-    /// What still comes is refused.
+    /// Requests that still come are refused.
     Refusing,
 }
 

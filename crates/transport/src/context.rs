@@ -1,4 +1,4 @@
-//! What the connections of one thread share, whatever answers them.
+//! Context shared by the connections of one thread, whatever answers them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -20,30 +20,30 @@ pub struct TransportContext {
     pub admission: Admission,
     /// Buffers of requests and answers.
     pub buffers: Rc<BufferPool>,
-    /// What connections hold, and what is made for them.
+    /// Memory that connections hold, and that is held for them.
     pub memory: Arc<RequestMemory>,
-    /// What became of connections.
+    /// Counters of connections, and of the errors answered to them.
     pub metrics: ConnectionMetrics,
-    /// Who is told what happens.
+    /// Listener to which events are reported.
     pub events: Events,
     clock: Arc<dyn Clock>,
     /// See [`TransportContext::look_at_clock`].
     looked_ns: Cell<u64>,
 }
 
-/// What a [`TransportContext`] is made of.
+/// Parts of a [`TransportContext`].
 pub struct TransportOptions {
-    /// Whether requests that have waited too long are refused before their time is over.
+    /// True if requests that have waited too long are refused before their time is over.
     pub admission: bool,
-    /// Of the requests that have least time.
+    /// Timeout of the requests that have least time.
     pub request_timeout: Duration,
-    /// Whether buffers are kept for the next request; without, each comes from the allocator.
+    /// True if buffers are kept for the next request; without, each comes from the allocator.
     pub buffer_pool: bool,
     /// The thread's part of the memory of requests.
     pub memory: Arc<RequestMemory>,
     /// The clock that deadlines run on.
     pub clock: Arc<dyn Clock>,
-    /// Who is told what happens.
+    /// Listener to which events are reported.
     pub events: Events,
 }
 
@@ -85,7 +85,7 @@ impl TransportContext {
         now_ns
     }
 
-    /// What the clock said when it was last looked at: at most one turn of a connection ago.
+    /// Clock reading of the last look, at most one turn of a connection old.
     #[inline]
     pub fn last_looked_ns(&self) -> u64 {
         self.looked_ns.get()

@@ -11,14 +11,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// run at once, of which there are eight by default.
 const RESERVE: u64 = 256;
 
-/// Of a small limit the reserve is this part, so that most of it is for connections.
+/// Part of a small limit that is the reserve, so that most of it is for connections.
 const RESERVE_SHARE: u64 = 4;
 
 /// The descriptors that connections do not get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorReserve {
     begins_at: RawFd,
-    /// What the process may have open, the reserve included.
+    /// Descriptors that the process may have open, the reserve included.
     pub limit: u64,
     /// How many they are.
     pub descriptors: u64,
@@ -49,13 +49,13 @@ impl DescriptorReserve {
         }
     }
 
-    /// Whether fewer than the reserve were free when `newest` was opened. A new descriptor gets the smallest number that
-    /// is free, so all below it were taken.
+    /// Returns whether fewer than the reserve were free when `newest` was opened. A new descriptor gets the smallest number
+    /// that is free, so all below it were taken.
     pub fn is_touched_by(self, newest: &impl AsFd) -> bool {
         newest.as_fd().as_raw_fd() >= self.begins_at
     }
 
-    /// Whether the reserve is whole. Opens a descriptor, a second name of `any`, to see.
+    /// Returns whether the reserve is whole. Opens a descriptor, a second name of `any`, to see.
     pub fn is_whole(self, any: &impl AsFd) -> bool {
         any.as_fd()
             .try_clone_to_owned()

@@ -30,9 +30,9 @@ struct ThreadConnections {
 pub struct NewConnection {
     pub stream: TcpStream,
     pub peer: SocketAddr,
-    /// What was read of it: its first message, and what came right behind.
+    /// Bytes already read of it: its first message, and what came right behind.
     pub first: Box<[u8]>,
-    /// What another process knows of it, who has served it until now.
+    /// State handed over by the process that has served it until now.
     pub resumed: Option<Box<Resumed>>,
     /// Held for as long as the connection is open.
     pub slot: ConnectionSlot,
@@ -133,9 +133,9 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// What the kernel may hold of a connection that is not read, in bytes; it doubles it for its own needs. Left alone it
-/// grows to megabytes, tens of thousands of requests that grow old unseen; so it is what one turn of a connection reads,
-/// and TCP holds the client back beyond it.
+/// Receive buffer of a connection in the kernel, in bytes; the kernel doubles it for its own needs. Left alone it grows to
+/// megabytes, tens of thousands of requests that grow old unseen; so it is what one turn of a connection reads, and TCP holds
+/// the client back beyond it.
 pub(crate) const RECEIVE_BUFFER_BYTES: usize = 128 * 1024;
 
 /// Connections that the kernel may have completed and nobody has accepted yet: what Linux allows by default

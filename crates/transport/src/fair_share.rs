@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use crate::aged_queue::{AgedQueue, Wait};
 use crate::request_memory::Account;
 
-/// Whose request it is: the address of the client's account, which the request keeps alive.
+/// Identity of a client: the address of its account, which the client's requests keep alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub usize);
 
@@ -22,20 +22,20 @@ impl ClientId {
     }
 }
 
-/// What is said of a request that is to wait.
+/// Parameters of a request that is to wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
-    /// Whose request it is.
+    /// Client whose request it is.
     pub asker: ClientId,
     /// Requests of the same client that wait elsewhere until fewer of them are here.
     pub kept_requests: usize,
     /// When it came, and how long it may wait.
     pub wait: Wait,
-    /// Of the shard's time, by what others of its kind have taken.
+    /// Expected cost in the shard's time, by what others of its kind have taken.
     pub cost_ns: u64,
 }
 
-/// What is taken from the queue.
+/// Item taken from the queue.
 pub enum Turn<T> {
     /// It has its turn.
     Begin(T),
@@ -48,15 +48,15 @@ pub struct FairShareQueue<T> {
     clients: HashMap<ClientId, Client<T>, RandomState>,
     /// Those that have something waiting, by what they have had; among equals who has waited for its turn longest.
     turns: BTreeMap<Place, ClientId>,
-    /// Of places given out.
+    /// Number of the next place to give out.
     next_place: u64,
-    /// What the client whose turn was last had had before: who comes new begins there.
+    /// Time that the client whose turn was last had had before: new clients begin there.
     had_ns: u64,
     cost_ns: u64,
     len: usize,
 }
 
-/// What a client had had when it got in line, and when that was.
+/// Place in line: the time a client had had when it got there, and a number that grows with each place.
 type Place = (u64, u64);
 
 struct Client<T> {
@@ -80,7 +80,7 @@ impl<T> Default for FairShareQueue<T> {
 }
 
 impl<T> FairShareQueue<T> {
-    /// Whether nothing waits.
+    /// Returns whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -90,7 +90,7 @@ impl<T> FairShareQueue<T> {
         self.len
     }
 
-    /// What is served before a request that `asker` offers now, if its own are served in their order: its own, and as much of
+    /// Time served before a request that `asker` offers now, if its own are served in their order: its own, and as much of
     /// each other client's.
     pub fn cost_before_ns(&self, asker: ClientId) -> u64 {
         let own_ns = self.clients.get(&asker).map_or(0, |client| client.cost_ns);
@@ -99,7 +99,7 @@ impl<T> FairShareQueue<T> {
             .min(own_ns.saturating_add(others.saturating_mul(own_ns.max(self.cost_each_ns()))))
     }
 
-    /// Of one request, on average.
+    /// Average cost of one request.
     fn cost_each_ns(&self) -> u64 {
         self.cost_ns.checked_div(self.len as u64).unwrap_or(0)
     }

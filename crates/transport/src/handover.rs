@@ -28,7 +28,7 @@ pub(crate) enum Progress {
     Served(Resumed),
 }
 
-/// What has been agreed on over a connection.
+/// State of a connection that a thread has served: all that has been agreed on over it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resumed {
     /// Which thread has served it: clients that know threads have been told.
@@ -53,7 +53,7 @@ pub(crate) enum ResumedStage {
 }
 
 impl Resumed {
-    /// Who the client at `peer` is.
+    /// Returns the state of the client at `peer`.
     pub fn client(&self, peer: SocketAddr) -> ClientState {
         ClientState {
             peer,
@@ -135,7 +135,7 @@ impl HandedOver {
         (self.socket, self.progress)
     }
 
-    /// What has to go with the socket.
+    /// Encodes the state that has to go with the socket.
     pub fn state(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match &self.progress {

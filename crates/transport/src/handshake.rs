@@ -75,14 +75,14 @@ impl AwaitingStartup {
 }
 
 impl Stage {
-    /// Of a new connection.
+    /// Stage of a new connection.
     pub fn new(handshake_timeout: Duration) -> Self {
         Stage::AwaitingStartup(AwaitingStartup {
             handshake_ends: Timer::after(handshake_timeout),
         })
     }
 
-    /// Of a connection that another process has served: who has to log in still has the handshake's time.
+    /// Stage of a connection that another process has served: a client yet to log in still has the handshake's time.
     pub fn resumed(at: ResumedStage, handshake_timeout: Duration) -> Self {
         match at {
             ResumedStage::AwaitingStartup => Stage::new(handshake_timeout),
@@ -131,12 +131,12 @@ impl Stage {
         matches!(self, Stage::Closing(_))
     }
 
-    /// Whether the client may send statements, or has been able to.
+    /// Returns whether the client may send statements, or has been able to.
     pub fn is_ready(&self) -> bool {
         matches!(self, Stage::Open | Stage::Closing(_))
     }
 
-    /// Whether the stage has taken too long.
+    /// Returns whether the stage has taken too long.
     pub fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         match self {
             Stage::AwaitingStartup(AwaitingStartup { handshake_ends })
@@ -146,7 +146,7 @@ impl Stage {
         }
     }
 
-    /// What is understood now, in Cassandra's words.
+    /// Names the messages understood now, in Cassandra's words.
     fn expectation(&self) -> &'static str {
         match self {
             Stage::AwaitingStartup(_) => "expecting STARTUP or OPTIONS",

@@ -28,7 +28,7 @@ use crate::socket::Socket;
 pub struct ListenOptions {
     /// Made by [`listen`](crate::listen).
     pub plain: TcpListener,
-    /// Whose clients choose the thread by their source port.
+    /// Socket whose clients choose the thread by their source port.
     pub shard_aware: Option<TcpListener>,
     /// Threads that serve connections.
     pub threads: usize,
@@ -40,7 +40,7 @@ pub struct ListenOptions {
     pub advertised: SocketAddr,
     /// Connections that another process has served until now.
     pub handed_over: Vec<HandedOver>,
-    /// Who is told what happens.
+    /// Listener to which events are reported.
     pub events: Events,
 }
 
@@ -63,7 +63,7 @@ pub struct Listeners {
     drained: Vec<Semaphore>,
 }
 
-/// What becomes of the connections.
+/// End of the connections: none yet, a drain or a handover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     /// They are served.

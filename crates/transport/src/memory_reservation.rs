@@ -18,8 +18,8 @@ struct Reservation {
 }
 
 impl MemoryReservations {
-    /// Whether `bytes` more fit into `free_bytes` beside what is reserved for others. A reservation that was made is kept: it
-    /// becomes smaller as its message arrives, and its time does not begin again.
+    /// Returns whether `bytes` more fit into `free_bytes` beside what is reserved for others. A reservation that was made is
+    /// kept: it becomes smaller as its message arrives, and its time does not begin again.
     pub fn reserve(
         &mut self,
         connection: u64,
@@ -88,7 +88,7 @@ mod tests {
         assert!(asked(&mut reservations, 5, 500, 0));
     }
 
-    /// Whoever announces much and sends nothing would keep all others out.
+    /// A client that announces much and sends nothing would keep all others out.
     #[test]
     fn a_promise_is_over_with_the_time_of_its_request() {
         let mut reservations = MemoryReservations::default();

@@ -25,7 +25,7 @@ impl ConnectionRefusal {
     pub const NAMES: [&str; 5] = ["protocol", "too_many", "handshake_timeout", "silent", "crowded"];
 }
 
-/// What became of connections, and what the transport answered by itself.
+/// Counters of connections, and of the errors that the transport answered by itself.
 #[derive(Debug, Default)]
 pub struct ConnectionMetrics {
     errors: [Cell<u64>; ErrorCode::ALL.len()],

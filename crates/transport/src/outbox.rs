@@ -24,12 +24,12 @@ pub struct Outbox {
     connection: RefCell<Option<Waker>>,
     /// Where output buffers come from, and where the connection gives them back.
     buffers: Option<Rc<BufferPool>>,
-    /// What a connection and its output are charged for.
+    /// Memory charged for a connection and its output.
     held: Option<Held>,
-    /// Of that, what the connection holds itself.
+    /// Part of that which the connection holds itself.
     connection_bytes: Cell<usize>,
     is_closed: Cell<bool>,
-    /// Of the answers that came later: what the next is expected to have.
+    /// Expected size of the next answer that comes later, by those before it.
     later_answer_bytes: Cell<usize>,
 }
 
@@ -37,7 +37,7 @@ pub struct Outbox {
 struct Output {
     writer: FrameWriter,
     bytes: Vec<u8>,
-    /// What comes before `bytes`: answers that the client was slow to take, in pieces that go one by one.
+    /// Output before `bytes`: answers that the client was slow to take, in pieces that go one by one.
     sealed: VecDeque<Vec<u8>>,
     sealed_bytes: usize,
 }
@@ -62,7 +62,7 @@ impl Output {
         self.sealed.push_back(sealed);
     }
 
-    /// What all of it takes.
+    /// Memory of all of it.
     fn heap_bytes(&self) -> usize {
         self.bytes.capacity() + self.sealed_bytes + self.writer.side_bytes()
     }
@@ -75,7 +75,7 @@ pub(crate) const SEALED_BYTES_MIN: usize = 256 * 1024;
 /// The part of a piece that may be empty: to copy it costs more than an eighth is worth.
 const SEALED_SLACK_SHARE: usize = 8;
 
-/// What framing adds to a body is less than this part of it: 10 bytes to a segment of 128 KiB.
+/// Upper bound of what framing adds to a body, as a part of it: 10 bytes to a segment of 128 KiB are less.
 pub(crate) const FRAMING_SHARE: usize = 4096;
 
 /// The most an idle connection keeps of its output buffer, in bytes: one large write, so that pages of rows do not
@@ -157,13 +157,13 @@ impl Outbox {
         self.held.as_ref().map(Held::account)
     }
 
-    /// Whether a request of the client may be begun, for all that it holds.
+    /// Returns whether a request of the client may be begun, for all that it holds.
     #[inline]
     pub fn has_room(&self) -> bool {
         self.account().is_none_or(|account| account.has_room())
     }
 
-    /// What a request of the client may bring with it.
+    /// Bytes that a request of the client may bring with it.
     pub fn free_bytes(&self) -> usize {
         self.account().map_or(usize::MAX, |account| account.free_bytes())
     }
@@ -194,12 +194,12 @@ impl Outbox {
         self.charge_connection(0);
     }
 
-    /// Whether the connection has gone.
+    /// Returns whether the connection has gone.
     pub fn is_closed(&self) -> bool {
         self.is_closed.get()
     }
 
-    /// What the requests under way are expected to be answered with, by what those before them were.
+    /// Expected bytes of the answers to the requests under way, by the size of those before them.
     pub(crate) fn expected_bytes(&self) -> usize {
         (self.in_flight.get() as usize).saturating_mul(self.later_answer_bytes.get())
     }
@@ -329,13 +329,13 @@ impl Outbox {
         }
     }
 
-    /// Whether there is something to send.
+    /// Returns whether there is something to send.
     pub fn has_output(&self) -> bool {
         let output = self.output.borrow();
         !output.bytes.is_empty() || !output.sealed.is_empty()
     }
 
-    /// What waits to be sent.
+    /// Bytes that wait to be sent.
     pub fn bytes(&self) -> usize {
         let output = self.output.borrow();
         output.bytes.len() + output.sealed_bytes

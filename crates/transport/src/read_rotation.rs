@@ -9,7 +9,7 @@ use std::task::Waker;
 /// Connections that may take turns; those beyond it are always read.
 const CONNECTIONS_MAX: usize = 1_024;
 
-/// Of the time, in thousandths: where refusing what came in time to be read takes more, fewer connections are read ...
+/// Share of the time, in thousandths: where refusing what came in time to be read takes more, fewer connections are read ...
 const REFUSING_PERMILLE_MAX: u64 = 15;
 
 /// ... and where it takes less than this, more of them.
@@ -25,7 +25,7 @@ const REFUSING_PERMILLE_WANTED: u64 = 8;
 /// core), and what it sends in a shorter pause is all refused later.
 const ROTATION_NS: u64 = 1_000_000_000;
 
-/// ReadRotation that begin at a time, however late the shard is to begin them: so many in 5 ms take all connections round in
+/// Steps that begin at a time, however late the shard is to begin them: so many in 5 ms take all connections round in
 /// [`ROTATION_NS`].
 const STEPS_MAX: usize = CONNECTIONS_MAX / 200 + 1;
 
@@ -41,10 +41,10 @@ pub(crate) struct ReadRotation {
     advanced_ns: u64,
 }
 
-/// What the connections that are read have sent in a window, but for what grew old before they were read.
+/// Work of a window on the connections that are read, but for what grew old before they were read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Refusing {
-    /// What refusing took of the time, in thousandths.
+    /// Share of the time that refusing took, in thousandths.
     pub permille: u64,
     pub served: u64,
     pub refused: u64,
@@ -55,12 +55,12 @@ pub(crate) struct Refusing {
 #[derive(Debug)]
 struct Member {
     connection: u64,
-    /// Of those that wait.
+    /// Waker of a connection that waits.
     waker: Option<Waker>,
 }
 
 impl ReadRotation {
-    /// Whether `connection` is to be left unread until it is woken.
+    /// Returns whether `connection` is to be left unread until it is woken.
     pub fn must_wait(&mut self, connection: u64, was_refused: bool, waker: &Waker) -> bool {
         let known = self
             .members
@@ -272,7 +272,7 @@ mod tests {
         }
     }
 
-    /// Of twice the capacity too few connections were read, and then too many, in turns.
+    /// At twice the capacity too few connections were read, and then too many, in turns.
     #[test]
     fn as_many_are_read_as_bring_little_to_refuse_and_no_fewer() {
         let mut overload = Overload::new(16);

@@ -2,7 +2,7 @@
 
 use crate::dispatcher::RECEIVE_BUFFER_BYTES;
 
-/// What was read in one turn: it came between two moments.
+/// Arrival times of the bytes read in one turn: they came between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveTimes {
     earliest_ns: u64,

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use crate::session::Session;
 
-/// Who asked, under which stream the answer is expected, and since when the request's time runs.
+/// Context of a request: its session, the stream on which the answer is expected, and when the request's time runs from.
 pub struct RequestContext<'a, C> {
-    /// Of the connection that it came on, or of whoever asks in its place.
+    /// Session of the connection that it came on, or of whoever asks in its place.
     pub session: &'a Rc<Session<C>>,
     /// The client's number of the request.
     pub stream: i16,

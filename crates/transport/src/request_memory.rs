@@ -7,18 +7,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Of a shard's memory, the part that requests, queues and answers may take: 64 MiB of 1 GiB, four of the largest
-/// requests.
+/// Part of a shard's memory that requests, queues and answers may take: 64 MiB of 1 GiB, four of the largest requests.
 pub const REQUEST_SHARE: u64 = 16;
 
-/// What one answer may take however small the node is: what one message between shards may hold.
+/// Bytes that one answer may take however small the node is: as many as one message between shards may hold.
 const ANSWER_BYTES_MIN: usize = 8 << 20;
 
 /// Beside an answer its account holds the rows that are to come into it, of which a message has an eighth of it, on both
 /// sides of the message.
 const ROWS_SHARE: usize = 4;
 
-/// Of the shared memory, what is kept for small holders on top of it.
+/// Part of the shared memory that is kept for small holders on top of it.
 const RESERVE_SHARE: usize = 4;
 
 /// The reserve of a small node: room for sixteen connections with the buffers of a turn.
@@ -28,7 +27,7 @@ const RESERVE_BYTES_MIN: usize = 1 << 20;
 /// so however many accounts there are, something is left for one more that holds less.
 const SMALL_HOLDER_SHARE: usize = 4;
 
-/// What is not charged where it is in nobody's way for long: messages between shards carry it by the thousand.
+/// Bytes not charged where they are in nobody's way for long: messages between shards carry them by the thousand.
 const UNCHARGED_BYTES_MAX: usize = 1024;
 
 /// Charged by any thread.
@@ -62,12 +61,12 @@ impl RequestMemory {
         self.charged_bytes.load(Ordering::Relaxed)
     }
 
-    /// What more may be charged before something is refused.
+    /// Bytes that may still be charged before something is refused.
     pub fn free_bytes(&self) -> usize {
         self.bytes_max.saturating_sub(self.charged_bytes())
     }
 
-    /// What one answer may take: all of it, as nothing else is begun then.
+    /// Bytes that one answer may take: all of it, as nothing else is begun then.
     pub fn answer_bytes_max(&self) -> usize {
         self.bytes_max.max(ANSWER_BYTES_MIN)
     }
@@ -95,8 +94,9 @@ impl RequestMemory {
         self.hard_bytes_max().saturating_sub(self.charged_bytes())
     }
 
-    /// Whether someone who holds `own_bytes` of what is charged may hold them and go on, with the `made_bytes` of them that
-    /// are in the making. Those have a bound of their own: a row that is longer than an answer may be is served alone.
+    /// Returns whether someone who holds `own_bytes` of what is charged may hold them and go on, with the `made_bytes` of
+    /// them that are in the making. Those have a bound of their own: a row that is longer than an answer may be is served
+    /// alone.
     fn has_room_for(&self, own_bytes: usize, made_bytes: usize) -> bool {
         let charged_bytes = self.charged_bytes();
         if charged_bytes <= self.bytes_max {
@@ -111,7 +111,7 @@ impl RequestMemory {
     }
 }
 
-/// What one connection holds, and what is made for it; what others who serve it have to know of that.
+/// Memory account of one connection: its holdings, what is made for it, and its state as far as others who serve it need it.
 #[derive(Debug)]
 pub struct Account {
     memory: Arc<RequestMemory>,
@@ -136,7 +136,7 @@ impl Account {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the client has gone.
+    /// Returns whether the client has gone.
     pub fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
@@ -151,7 +151,7 @@ impl Account {
         self.kept_requests.load(Ordering::Relaxed)
     }
 
-    /// What it holds has changed from `before` to `now` bytes.
+    /// Charges the change of its holdings from `before` to `now` bytes.
     fn charge(&self, before: usize, now: usize) {
         change(&self.bytes, before, now);
         self.memory.charge(before, now);
@@ -161,7 +161,7 @@ impl Account {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether something may be begun for it.
+    /// Returns whether something may be begun for it.
     #[inline]
     pub fn has_room(&self) -> bool {
         self.has_room_beside(0)
@@ -174,7 +174,7 @@ impl Account {
             || self.memory.has_room_for(self.bytes(), made_bytes)
     }
 
-    /// What a request may bring with it. What is meant for an answer is not for requests.
+    /// Bytes that a request may bring with it. Memory meant for an answer is not for requests.
     pub fn free_bytes(&self) -> usize {
         let reserve_bytes = self.memory.left_bytes().min(self.memory.reserve_bytes());
         let of_reserve = (reserve_bytes / SMALL_HOLDER_SHARE).saturating_sub(self.bytes());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// A bounded queue in which those who ask have turns.
 pub struct RoundRobinQueue<K, T> {
-    /// Whose turn it is first.
+    /// Askers with their waiting items; the first has the next turn.
     askers: VecDeque<(K, VecDeque<T>)>,
     waiting_max: usize,
     waiting_each_max: usize,
@@ -25,7 +25,7 @@ impl<K: PartialEq, T> RoundRobinQueue<K, T> {
         self.askers.iter().map(|(_, waiting)| waiting.len()).sum()
     }
 
-    /// Whether nothing waits.
+    /// Returns whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.askers.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What answers: the seam between connections and whatever they lead to.
+//! Service: the seam between connections and whatever answers them.
 
 use std::rc::Rc;
 
@@ -19,10 +19,10 @@ const QUEUED_MAX: u32 = 64;
 ///
 /// Connections are generic over it, so that nothing is boxed, allocated or cloned for a request on its way here.
 pub trait Service: 'static {
-    /// What it keeps of each client's conversation.
+    /// State that it keeps of each client's conversation.
     type Conversation: Conversation;
 
-    /// What it shares with the connections of its thread.
+    /// Context that it shares with the connections of its thread.
     fn transport(&self) -> &Rc<TransportContext>;
 
     /// Starts a task on its thread.
@@ -36,7 +36,7 @@ pub trait Service: 'static {
         envelope: &Envelope<'_>,
     ) -> Result<(), DecodeError>;
 
-    /// Whether a statement is for a partition that is refused first where requests wait. Only asked then.
+    /// Returns whether a statement is for a partition that is refused first where requests wait. Only asked then.
     fn sheds(&self, _envelope: &Envelope<'_>) -> bool {
         false
     }
@@ -51,8 +51,8 @@ pub trait Service: 'static {
         None
     }
 
-    /// Whether a statement, of a client that asked to be told of overload, would wait too long for what is queued before it.
-    /// Asked of each such statement, so it must cost next to nothing where nothing is queued.
+    /// Returns whether a statement of a THROW_ON_OVERLOAD client would wait too long for what is queued before it. Asked of
+    /// each such statement, so it must cost next to nothing where nothing is queued.
     #[inline]
     fn cannot_begin_in_time(
         &self,
@@ -70,7 +70,7 @@ pub trait Service: 'static {
     /// Answers AUTH_RESPONSE, now or later. Once that was AUTH_SUCCESS, [`Session::user`] says who is there.
     fn log_in(self: &Rc<Self>, session: &Rc<Session<Self::Conversation>>, stream: i16, token: &[u8]);
 
-    /// What OPTIONS tells of the threads that tokens are spread over.
+    /// Returns the sharding that OPTIONS is answered with: the threads that tokens are spread over.
     fn sharding(&self, _shard_aware_port: Option<u16>) -> Option<Sharding> {
         None
     }
@@ -84,7 +84,7 @@ pub trait Service: 'static {
     ) {
     }
 
-    /// What it knows of a client's conversation, for another process that goes on with it; see [`Service::resume`].
+    /// Encodes its state of a client's conversation, for another process that goes on with it; see [`Service::resume`].
     fn conversation_of(&self, _connection: u64, _session: &Rc<Session<Self::Conversation>>) -> Vec<u8> {
         Vec::new()
     }

@@ -14,9 +14,9 @@ use crate::client_state::ClientState;
 use crate::outbox::{FRAMING_SHARE, Outbox, SEALED_BYTES_MIN};
 use crate::request_memory::{Account, RequestMemory};
 
-/// What a service keeps of one client's conversation.
+/// State that a service keeps of one client's conversation.
 pub trait Conversation: Default + 'static {
-    /// What its requests may be answered with in place of a result.
+    /// Errors that its requests may be answered with in place of a result.
     type Error: WireError;
 }
 
@@ -77,7 +77,7 @@ impl<C: Conversation> Session<C> {
         &self.outbox
     }
 
-    /// Who the client is, and what it negotiated.
+    /// Returns the client's identity, and all it negotiated.
     #[inline]
     pub fn client(&self) -> ClientState {
         self.client.get()
@@ -101,7 +101,7 @@ impl<C: Conversation> Session<C> {
         self.outbox.startup_answered(client.version, compression);
     }
 
-    /// Who has logged in; nobody where clients are not asked, or not yet.
+    /// Name of the user who has logged in; `None` where clients are not asked, or not yet.
     pub fn user(&self) -> Option<Arc<str>> {
         self.user.borrow().clone()
     }

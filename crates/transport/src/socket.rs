@@ -19,7 +19,7 @@ pub enum Socket {
 }
 
 impl Socket {
-    /// Of a connection that was accepted elsewhere; the event loop of this thread hears of it from now on.
+    /// Takes over a connection that was accepted elsewhere; the event loop of this thread hears of it from now on.
     pub fn accepted(stream: std::net::TcpStream) -> io::Result<Socket> {
         TcpStream::from_std(stream).map(Socket::Plain)
     }

@@ -1,4 +1,4 @@
-//! What a connection does between two looks at its socket, and which of its statements are too late.
+//! Turn of a connection: its work between two looks at its socket, and which of its statements are too late.
 
 use helenus_protocol::frame::Envelope;
 
@@ -21,7 +21,7 @@ const WORK_OF_KEEPING: u32 = 1;
 /// To find out which partition a statement is for, and refuse it.
 const WORK_OF_SHEDDING: u32 = 2;
 
-/// What admission says of a turn as it begins.
+/// Limits of a turn, set by admission as it begins.
 #[derive(Clone, Copy, Debug)]
 pub struct TurnLimits {
     pub turn_ns: u64,
@@ -29,11 +29,11 @@ pub struct TurnLimits {
     /// The client asked to be told of overload.
     pub throws_on_overload: bool,
     pub is_out_of_memory: bool,
-    /// What the turn handles came then or later.
+    /// Earliest arrival of the bytes that the turn handles.
     pub earliest_ns: u64,
 }
 
-/// What one turn of a connection has done so far.
+/// Progress of one turn of a connection.
 pub struct Turn {
     pub began_ns: u64,
     serving_since_ns: u64,
@@ -88,13 +88,13 @@ impl Turn {
         self.now_ns = now_ns;
     }
 
-    /// Whether statements of the client are kept at all: who asked to be told of overload is told.
+    /// Returns whether statements of the client are kept at all: a THROW_ON_OVERLOAD client is told instead.
     #[inline]
     pub(crate) fn may_keep(&self) -> bool {
         !self.limits.throws_on_overload
     }
 
-    /// Whether a statement that came at `received_ns` is kept to be begun in another order than that of its arrival.
+    /// Returns whether a statement that came at `received_ns` is kept to be begun in another order than that of its arrival.
     /// `others_are_kept`: it came behind some that are. A driver's own statements are not.
     #[inline]
     pub fn keeps(&mut self, received_ns: u64, others_are_kept: bool, envelope: &Envelope<'_>) -> bool {
@@ -160,7 +160,7 @@ impl Turn {
         self.is_over
     }
 
-    /// Whether a statement is begun; if not it is answered OVERLOADED.
+    /// Returns whether a statement is begun; if not it is answered OVERLOADED.
     #[inline]
     pub(crate) fn admits<S: Service>(
         &mut self,
@@ -200,8 +200,8 @@ impl Turn {
         self.work_since_look += WORK_OF_STATEMENT;
     }
 
-    /// Whether a statement that came at `received_ns` is refused for its partition: where requests have waited half of
-    /// what they may, those for the heaviest partition go first.
+    /// Returns whether a statement that came at `received_ns` is refused for its partition: where requests have waited half
+    /// of what they may, those for the heaviest partition go first.
     fn sheds(&mut self, received_ns: u64, envelope: &Envelope<'_>, service: &impl Service) -> bool {
         let delay_ns = self.now_ns.saturating_sub(received_ns);
         if !is_time_to_shed(delay_ns, self.limits.wait_ns_max) || !service.sheds(envelope) {
@@ -213,7 +213,7 @@ impl Turn {
         true
     }
 
-    /// Whether a statement has waited too long, or there is no memory for it.
+    /// Returns whether a statement has waited too long, or there is no memory for it.
     fn refuses(&mut self, wait: &Wait, envelope: &Envelope<'_>) -> bool {
         let delay_ns = wait.age_ns(self.now_ns);
         let may_begin = !wait.is_over(self.now_ns) && !self.limits.is_out_of_memory;

@@ -1,4 +1,4 @@
-//! What a refusal costs: nothing from the heap, whatever the version; and what it says.
+//! Cost of a refusal: nothing from the heap, whatever the version; and its text.
 
 use helenus_protocol::frame::{FrameLimits, FrameReader, ReceiveBuffer};
 use helenus_protocol::response::Response;

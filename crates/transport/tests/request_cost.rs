@@ -1,4 +1,4 @@
-//! What a request costs between the socket and the service: nothing from the heap.
+//! Cost of a request between the socket and the service: nothing from the heap.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

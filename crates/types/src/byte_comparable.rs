@@ -28,7 +28,7 @@ const VARINT_LONG_BYTES_MIN: usize = 7;
 const DECIMAL_POSITIVE: u8 = 0x80;
 const DECIMAL_EXPONENT_LENGTH: u8 = 0x40;
 
-/// What becomes of a NaN's bits, of which no order takes notice.
+/// Translation of a NaN's bits, of which no order takes notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NanForm {
     /// As the format of tries has them, but for the sign.

@@ -3,7 +3,7 @@
 use crate::cql_type::CqlType;
 
 impl CqlType {
-    /// Whether values written as `previous` may be read as this type and keep their order: the rule for clustering
+    /// Returns whether values written as `previous` may be read as this type and keep their order: the rule for clustering
     /// columns and for what is inside sorted collections.
     pub fn is_compatible_with(&self, previous: &CqlType) -> bool {
         match (self, previous) {
@@ -87,7 +87,7 @@ impl CqlType {
         }
     }
 
-    /// Whether values written as `previous` may be read as this type, whatever their order.
+    /// Returns whether values written as `previous` may be read as this type, whatever their order.
     pub fn is_value_compatible_with(&self, previous: &CqlType) -> bool {
         match (self, previous) {
             (CqlType::Blob, _)
@@ -130,7 +130,7 @@ impl CqlType {
         }
     }
 
-    /// Whether an SSTable written with `previous` can be read with this type.
+    /// Returns whether an SSTable written with `previous` can be read with this type.
     pub fn is_serialization_compatible_with(&self, previous: &CqlType) -> bool {
         self.is_value_compatible_with(previous)
             && self.value_length_if_fixed() == previous.value_length_if_fixed()

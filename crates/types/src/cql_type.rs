@@ -138,7 +138,7 @@ impl CqlType {
         matches!(self, CqlType::Vector { .. })
     }
 
-    /// Whether a column of this type is stored as one cell per element or field (a non-frozen collection or UDT).
+    /// Returns whether a column of this type is stored as one cell per element or field (a non-frozen collection or UDT).
     pub fn is_multi_cell(&self) -> bool {
         match self {
             CqlType::List { frozen, .. }
@@ -166,7 +166,7 @@ impl CqlType {
         }
     }
 
-    /// Whether a value of zero bytes is valid.
+    /// Returns whether a value of zero bytes is valid.
     pub fn allows_empty(&self) -> bool {
         !matches!(
             self,
@@ -184,7 +184,7 @@ impl CqlType {
         )
     }
 
-    /// Whether a value of zero bytes says nothing, so that functions and arithmetic take it for null.
+    /// Returns whether a value of zero bytes says nothing, so that functions and arithmetic take it for null.
     pub fn is_empty_value_meaningless(&self) -> bool {
         matches!(
             self,
@@ -253,7 +253,7 @@ impl CqlType {
         }
     }
 
-    /// Whether the UDT `name` is this type or is used anywhere in it. Types of one schema share a keyspace.
+    /// Returns whether the UDT `name` is this type or is used anywhere in it. Types of one schema share a keyspace.
     pub fn references_user_type(&self, name: &str) -> bool {
         if let CqlType::UserDefined { definition, .. } = self
             && &*definition.name == name
@@ -263,7 +263,7 @@ impl CqlType {
         self.sub_types().any(|part| part.references_user_type(name))
     }
 
-    /// Whether `duration` is part of the type; durations have no order, so such a type cannot be a key.
+    /// Returns whether `duration` is part of the type; durations have no order, so such a type cannot be a key.
     pub fn references_duration(&self) -> bool {
         matches!(self, CqlType::Duration) || self.sub_types().any(CqlType::references_duration)
     }

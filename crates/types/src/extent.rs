@@ -15,16 +15,16 @@ pub(crate) const DECLARED_DEPTH_MAX: usize = 32;
 
 const _: () = assert!(DECLARED_DEPTH_MAX + 3 < TYPE_DEPTH_MAX);
 
-/// Of how many types a declared type may consist, user types spelled out at each use. Real schemas stay below some
-/// hundreds; a class name of so many parts is at most 600 KB, which its reader (1 MiB) takes.
+/// Types in a declared type at most, user types spelled out at each use. Real schemas stay below some hundreds; a class
+/// name of so many parts is at most 600 KB, which its reader (1 MiB) takes.
 pub(crate) const DECLARED_PARTS_MAX: usize = 10_000;
 
 /// How long the names in a declared type may be together, in bytes: those of user types, their keyspaces and fields, at
 /// each use, and of custom classes. Class names have them in hex.
 pub(crate) const DECLARED_NAME_BYTES_MAX: usize = 128 << 10;
 
-/// Of how many types the columns of a table, or the result or the markers of a statement, may consist together: a
-/// result's metadata is made of them, for each protocol version, and a table may have 65,535 columns.
+/// Types at most in the columns of a table, or the result or the markers of a statement, together: a result's metadata is
+/// made of them, for each protocol version, and a table may have 65,535 columns.
 pub(crate) const COLUMNS_PARTS_MAX: usize = 100_000;
 
 /// As [`DECLARED_NAME_BYTES_MAX`], of several columns together.
@@ -46,7 +46,7 @@ pub struct ExtentBounds {
     pub name_bytes_max: usize,
 }
 
-/// What is too large, in words that follow the name of what has the type.
+/// Bound that a type exceeds, in words that follow the name of what has the type.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TypeTooLarge {
@@ -67,14 +67,14 @@ pub enum TypeTooLarge {
 }
 
 impl ExtentBounds {
-    /// Of one declared type, or of the columns of a partition key, which share a class name.
+    /// Bounds of one declared type, or of the columns of a partition key, which share a class name.
     pub const DECLARED: ExtentBounds = ExtentBounds {
         depth_max: DECLARED_DEPTH_MAX,
         parts_max: DECLARED_PARTS_MAX,
         name_bytes_max: DECLARED_NAME_BYTES_MAX,
     };
 
-    /// Of all columns of a table or of a result.
+    /// Bounds of all columns of a table or of a result.
     pub const COLUMNS: ExtentBounds = ExtentBounds {
         depth_max: TYPE_DEPTH_MAX,
         parts_max: COLUMNS_PARTS_MAX,
@@ -93,7 +93,7 @@ impl ExtentBounds {
         Ok(extent)
     }
 
-    /// What `first` and `second` have together, for those who know both.
+    /// Checks the sum of two extents, for those who know both.
     pub fn check_sum(&self, first: TypeExtent, second: TypeExtent) -> Result<TypeExtent, TypeTooLarge> {
         let sum = first + second;
         self.check_extent(&sum)?;

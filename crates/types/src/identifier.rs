@@ -72,7 +72,7 @@ pub fn quoted_identifier(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether `word`, in any case, is a reserved keyword of Cassandra 5.0.
+/// Returns whether `word`, in any case, is a reserved keyword of Cassandra 5.0.
 pub fn is_reserved_word(word: &str) -> bool {
     let upper = word.bytes().map(|byte| byte.to_ascii_uppercase());
     RESERVED_WORDS

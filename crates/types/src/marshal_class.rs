@@ -17,11 +17,11 @@ const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 /// The longest class name read, in bytes: far above what any real schema prints, it only bounds hostile headers.
 const CLASS_NAME_BYTES_MAX: usize = 1 << 20;
 
-/// What a class name stands for, as far as columns are concerned.
+/// Column type that a class name stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedClass {
     pub cql_type: CqlType,
-    /// Whether the class was wrapped in `ReversedType`: a clustering column in descending order.
+    /// True if the class was wrapped in `ReversedType`: a clustering column in descending order.
     pub is_reversed: bool,
 }
 
@@ -56,7 +56,7 @@ impl CqlType {
         Ok(parsed)
     }
 
-    /// What a class that Cassandra ships without a CQL name for it is to a column: `DateType` is a timestamp, and the
+    /// Returns the column type of a class that Cassandra ships without a CQL name for it: `DateType` is a timestamp, and the
     /// classes of Thrift's time keep their names. `None` for those of others.
     pub fn legacy_class(class: &str) -> Option<CqlType> {
         let simple = class.strip_prefix(PACKAGE)?;

@@ -38,7 +38,7 @@ pub fn partition_key_components(key: &[u8], component_count: usize) -> Partition
     }
 }
 
-/// Whether the key splits into exactly `component_count` columns with nothing left over.
+/// Returns whether the key splits into exactly `component_count` columns with nothing left over.
 pub fn is_well_formed_partition_key(key: &[u8], component_count: usize) -> bool {
     let mut components = partition_key_components(key, component_count);
     components.by_ref().count() == component_count && components.rest.is_empty()

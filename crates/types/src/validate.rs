@@ -1,4 +1,4 @@
-//! Whether bytes are a value of a type: what Cassandra checks of every value that is written or bound.
+//! Validation of serialized values: what Cassandra checks of every value that is written or bound.
 
 use crate::cql_type::{CqlType, UserType};
 use crate::marshal_error::MarshalError;

@@ -66,7 +66,7 @@ fn unescape(text: &str) -> String {
     out
 }
 
-/// What is expected where Cassandra printed `wanted` and we got `found`: an internal error of Cassandra's is met by any
+/// Returns whether `found`, of ours, meets what Cassandra printed as `wanted`: an internal error of Cassandra's is met by any
 /// refusal of ours.
 fn meets(wanted: &str, found: &str) -> bool {
     wanted == found || wanted.starts_with("!?") && found.starts_with('!')

@@ -43,7 +43,7 @@ pub trait BindValue {
     /// says that the type does not take such a value.
     fn write(&self, data_type: Option<&CqlType>, out: &mut Vec<u8>) -> bool;
 
-    /// What stands in place of the value's length, if it is not a value.
+    /// Marker that stands in place of the value's length for null and unset; `None` for a value.
     fn absent(&self) -> Option<i32> {
         None
     }

@@ -43,7 +43,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What a row can be read as. The values must own what they need: the row's bytes are gone with its page.
+/// Type that a row can be read as. The values must own what they need: the row's bytes are gone with its page.
 pub trait FromRow: Sized {
     fn from_row(row: Row<'_>) -> Result<Self, RowError>;
 }

@@ -134,7 +134,7 @@ impl Codes {
     }
 }
 
-/// Of vectors whose squares are no floats.
+/// Returns factor and square of a vector whose square is no float.
 fn normalising(vector: &[f32]) -> (f32, f32) {
     let square: f64 = vector
         .iter()

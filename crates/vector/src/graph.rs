@@ -14,7 +14,7 @@ use crate::random::mixed;
 /// More than an index of so many vectors needs.
 const LAYERS_MAX: u8 = 12;
 
-/// What a graph makes of the options: more costs time that nobody is given back.
+/// Limits that a graph sets to the options: more costs time that nobody is given back.
 const CONNECTIONS_MAX: u32 = 64;
 const CONSTRUCTION_BEAM_MAX: u32 = 512;
 
@@ -110,7 +110,7 @@ impl Graph {
         self.codes.memory_bytes() + self.links.memory_bytes() + self.dead.memory_bytes()
     }
 
-    /// What comparing two vectors costs, in units of a step: one for short ones.
+    /// Cost of comparing two vectors, in units of a step: one for short ones.
     pub(crate) fn comparison_units(&self) -> u32 {
         const COMPONENTS_PER_UNIT: usize = 256;
         (1 + self.codes.dimension() / COMPONENTS_PER_UNIT) as u32

@@ -150,8 +150,8 @@ impl Insertion {
     }
 }
 
-/// Of nodes that are near, the nearest first, those that are nearer than to any that was chosen before: they lead into all
-/// directions.
+/// Selects, of nodes that are near, the nearest first, those that are nearer than to any that was chosen before: they lead into
+/// all directions.
 fn select(graph: &Graph, near: &[Near], count_max: usize, units_left: &mut u32) -> Vec<u32> {
     let mut selected: Vec<u32> = Vec::with_capacity(count_max);
     let mut compared = 0;

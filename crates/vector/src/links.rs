@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Nodes whose neighbours lie in one piece of memory.
 const CHUNK_NODES: usize = 1_024;
 
-/// What a tree's map takes for an entry, half of which is room.
+/// Bytes of an entry in a tree's map, half of which is room.
 const UPPER_ENTRY_BYTES: usize = 64;
 
 /// On the lowest layer each node has a list of a fixed extent: its length, then the neighbours. The few nodes that are on

@@ -58,7 +58,7 @@ impl Bits {
         word.is_some_and(|word| word & (1 << (node % 64)) != 0)
     }
 
-    /// Whether the node was not there before. One that there is no room for never is.
+    /// Adds a node; returns whether it was not there before. One that there is no room for never counts as new.
     #[inline]
     pub fn set(&mut self, node: u32) -> bool {
         let Some(word) = self.0.get_mut(node as usize / 64) else {
@@ -70,7 +70,7 @@ impl Bits {
         is_new
     }
 
-    /// Whether each node below a number is in this set or the other.
+    /// Returns whether each node below a number is in this set or the other.
     pub fn covers_with(&self, other: &Bits, count: u32) -> bool {
         let word = |bits: &Bits, index: usize| bits.0.get(index).copied().unwrap_or(0);
         let missing = |index: usize| !(word(self, index) | word(other, index));

@@ -1,4 +1,4 @@
-//! What an index of vectors is told of when it is made.
+//! Options of a vector index, given when it is made.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,7 +54,7 @@ impl Default for VectorOptions {
 }
 
 impl VectorOptions {
-    /// Of an index's options, those that are none of these passed over.
+    /// Reads an index's options; those that are none of these are passed over.
     pub fn of(options: &BTreeMap<String, String>) -> Result<Self, OptionFault> {
         let mut result = VectorOptions::default();
         let number = |name: &'static str, max: u32, default: u32| match options.get(name) {

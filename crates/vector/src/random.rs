@@ -30,7 +30,7 @@ impl Random {
         (self.number() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Of a normal distribution, by Box and Muller.
+    /// Returns a number of a normal distribution, by Box and Muller.
     pub fn normal(&mut self) -> f32 {
         let (radius, angle) = (1.0 - self.unit(), self.unit());
         ((-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()) as f32

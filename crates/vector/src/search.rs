@@ -83,8 +83,8 @@ impl Search {
         }
     }
 
-    /// What was found and not taken yet, the nearest first: of a beam that is full the nearer half, since others that are as near
-    /// as the farther one were not met.
+    /// Takes the nodes found and not taken yet, the nearest first: of a beam that is full the nearer half, since others that are
+    /// as near as the farther one were not met.
     pub fn take_found(&mut self, graph: &Graph) -> Vec<Near> {
         let mut found: Vec<Near> = self.walk.nearest.iter().copied().collect();
         found.sort_unstable();
@@ -95,7 +95,7 @@ impl Search {
         found
     }
 
-    /// Whether all vectors that there are were taken: those that no path leads to, or that were added after it began, were not.
+    /// Returns whether all vectors were taken: those that no path leads to, or that were added after it began, were not.
     pub fn has_taken_all(&self, graph: &Graph) -> bool {
         self.taken.covers_with(&graph.dead, graph.len())
     }

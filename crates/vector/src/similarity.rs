@@ -34,8 +34,8 @@ impl Similarity {
         .find_map(|(known, similarity)| name.eq_ignore_ascii_case(known).then_some(similarity))
     }
 
-    /// What both vectors are ordered by, the likest first: greater is nearer. Not a number only for vectors that have a
-    /// [`VectorFault`].
+    /// Computes the closeness by which vectors are ordered, the likest first: greater is nearer. Not a number only for vectors
+    /// that have a [`VectorFault`].
     pub fn closeness(self, left: &[f32], right: &[f32]) -> f32 {
         match self {
             Similarity::Cosine => cosine(left, right),
@@ -53,7 +53,7 @@ impl Similarity {
         }
     }
 
-    /// What keeps a vector out of an index.
+    /// Returns the fault that keeps a vector out of an index.
     pub fn fault(self, vector: &[f32]) -> Option<VectorFault> {
         for (index, value) in vector.iter().copied().enumerate() {
             if !value.is_finite() {

@@ -72,7 +72,7 @@ fn read(clock: libc::clockid_t) -> libc::timespec {
     unsafe { time.assume_init() }
 }
 
-/// Of the monotonic clock, which counts from the machine's start.
+/// Returns nanoseconds of the monotonic clock, which counts from the machine's start.
 fn nanoseconds(time: &libc::timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

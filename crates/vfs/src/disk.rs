@@ -52,7 +52,7 @@ pub trait Disk: Send + Sync + Debug {
     /// Bytes that can still be written to the file system which holds `path`.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 
-    /// What this disk was asked to do so far.
+    /// Calls to this disk and their bytes so far.
     fn usage(&self) -> DiskUsage;
 
     /// A queue for reads of this disk's files; called on the thread that will own it.

@@ -1,4 +1,4 @@
-//! What a node takes from the machine: disk, clock, threads and randomness, as traits that a test can own.
+//! A node's access to the machine: disk, clock, threads and randomness, as traits that a test can own.
 //!
 //! Everything here but a [`read_queue`] blocks; callers that must not wait run it on a thread of their own. Nothing above this crate
 //! touches `std::fs`, `SystemTime` or an entropy source directly, so one seed can drive a whole simulated node.

@@ -95,9 +95,9 @@ enum Power {
 
 #[derive(Debug, Default)]
 struct Inode {
-    /// What a reader sees.
+    /// Content that a reader sees.
     bytes: Vec<u8>,
-    /// What survives a crash for certain.
+    /// Content that survives a crash for certain.
     synced: Vec<u8>,
     unsynced: Vec<UnsyncedChange>,
 }
@@ -354,7 +354,7 @@ impl State {
     }
 }
 
-/// What a disk writes as one: none has smaller sectors.
+/// Bytes that a disk writes as one: none has smaller sectors.
 const SECTOR_BYTES: u64 = 512;
 
 impl Inode {

@@ -17,7 +17,7 @@ pub trait Threads: Send + Sync + Debug {
     fn give_way(&self);
 }
 
-/// Who goes first where there are fewer processors than work.
+/// Priority of a thread where there are fewer processors than work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// Requests wait for it.
@@ -35,7 +35,7 @@ pub trait Jobs: Send {
     fn try_and_do(&mut self) -> bool;
 }
 
-/// What does a worker's jobs, seen from who sends them.
+/// Runner of a worker's jobs, seen from who sends them.
 pub trait Running: Send {
     /// A job was sent.
     fn job_sent(&self);

@@ -1,4 +1,4 @@
-//! What every disk promises, asked of all three.
+//! Promises of every disk, checked on all three.
 
 use std::io;
 use std::path::{Path, PathBuf};

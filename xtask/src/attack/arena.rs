@@ -14,7 +14,7 @@ use crate::process::run_quietly;
 use crate::wire::Client;
 use crate::workspace;
 
-/// What the node may take, by its own options.
+/// Memory of the node in bytes, by its own options.
 const MEMORY_BYTES: u64 = 192 << 20;
 
 /// And a fifth: what the process rests in, what an allocator keeps, and what the shards are at.
@@ -23,7 +23,7 @@ pub const RESIDENT_BYTES_MAX: u64 = MEMORY_BYTES + MEMORY_BYTES / 5;
 /// Open files that the node may have: few enough that attackers reach it.
 const DESCRIPTORS_MAX: u32 = 512;
 
-/// Of the test command's node: what it takes for too late depends on nothing but the node.
+/// Timeouts of the test command's node: what it takes for too late depends on nothing but the node.
 const LONG_TIMEOUTS: &str = "read_request_timeout: 60s
 range_request_timeout: 60s
 write_request_timeout: 60s
@@ -32,7 +32,7 @@ write_request_timeout: 60s
 /// Sockets that the kernel has not forgotten, and a log segment that was begun.
 const DESCRIPTORS_SLACK: u64 = 16;
 
-/// What the polite client asks in turns.
+/// Statements that the polite client sends in turns.
 pub const POLITE: &[&str] = &[
     "SELECT v FROM polite.t WHERE p = 1",
     "INSERT INTO polite.t (p, v) VALUES (1, 'unharmed')",
@@ -55,7 +55,7 @@ pub struct Arena {
     has_accounts: bool,
 }
 
-/// What an attack may not change for good.
+/// State of the node that an attack may not change for good.
 #[derive(Clone, Debug)]
 pub struct NodeState {
     pub threads: u64,

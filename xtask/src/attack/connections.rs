@@ -17,7 +17,7 @@ const CONNECTIONS: usize = 700;
 /// The version of a request in v4.
 const V4: u8 = 0x04;
 
-/// Of messages before and after login that are no statements.
+/// Bytes of messages before and after login that are no statements, and of those that only a header announces.
 const LARGE_BYTES: usize = 15 << 20;
 
 pub const SILENT: Attack = Attack {
@@ -279,7 +279,7 @@ fn hold(arena: &Arena, progress: &Progress, count: usize, mut begin: impl FnMut(
     }
 }
 
-/// Of HTTP.
+/// Holds connections with half an HTTP request each.
 fn hold_half_requests(address: SocketAddr, progress: &Progress) {
     let mut held = Vec::new();
     while progress.goes_on() {

@@ -122,7 +122,7 @@ pub const INDEX_CHURN: Attack = Attack {
     },
 };
 
-/// Of the long ones.
+/// Dimensions of the long vectors.
 const DIMENSIONS: usize = 8_192;
 
 pub const VECTORS: Attack = Attack {

@@ -61,7 +61,7 @@ struct Form {
     seconds: f64,
     /// A calm part and one of the attack, of which its seconds are divided by this.
     rounds: u32,
-    /// Whether the polite client's latencies are compared. Timings of a machine that does other things decide nothing.
+    /// True if the polite client's latencies are compared. Timings of a machine that does other things decide nothing.
     judges_latencies: bool,
     /// How much longer an attack goes on where it has come to nothing: what it sends may take seconds to make and to read
     /// on a busy machine.
@@ -76,7 +76,7 @@ const SHORT: Form = Form {
     more_seconds_max: 20.0,
 };
 
-/// What the polite client's p99 may become, of the calm one's, in the long form. On a machine that does nothing else.
+/// Largest ratio of the polite client's p99 to the calm one's, in the long form. On a machine that does nothing else.
 const LATENCY_RATIO_MAX: f64 = 3.0;
 
 /// One way to be hostile.
@@ -153,7 +153,7 @@ const THEATRES: [Theatre; 2] = [
 struct Progress {
     is_over: AtomicBool,
     attempts: AtomicU64,
-    /// What others were owed meanwhile and did not get.
+    /// Service that others were owed meanwhile and did not get.
     owed: Mutex<Option<String>>,
 }
 
@@ -182,7 +182,7 @@ impl Progress {
     }
 }
 
-/// What an attack came to.
+/// Result of an attack.
 #[derive(Debug, Serialize)]
 struct Outcome {
     name: &'static str,
@@ -204,7 +204,7 @@ impl Outcome {
     }
 }
 
-/// Of the long form.
+/// Rounds of the long form.
 const ROUNDS: u32 = 4;
 
 /// The calm half of each round.
@@ -337,7 +337,7 @@ fn polite(arena: &Arena, for_long: Duration) -> Result<Seen, String> {
         .map_err(|error| format!("the polite client: {error}"))
 }
 
-/// What the polite client saw, the attempts, and the most memory that the node had.
+/// Runs an attack; returns what the polite client saw, the attempts, and the most memory that the node had.
 fn attacked_for(arena: &Arc<Arena>, attack: &Attack, form: Form) -> Result<(Seen, u64, u64), String> {
     let for_long = Duration::from_secs_f64(form.seconds / f64::from(form.rounds));
     let at_most = for_long + Duration::from_secs_f64(form.more_seconds_max);

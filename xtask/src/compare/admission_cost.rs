@@ -30,7 +30,7 @@ const SWITCHES: [&str; 2] = [
 
 const REPORT: &str = "docs/measurements/goodput/cost.md";
 
-/// Of a batch: fewer than what a turn does between two looks at the clock, which callgrind makes fifty times slower.
+/// Requests of a batch: fewer than what a turn does between two looks at the clock, which callgrind makes fifty times slower.
 const REQUESTS_PER_BATCH: u64 = 7;
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
@@ -67,7 +67,7 @@ fn per_request(admission: &str, flags: &[&str], batches: u64) -> Result<u64, Tas
     Ok(per_request)
 }
 
-/// Of a node that is started, serves so many batches and is stopped.
+/// Counts the instructions of a node that is started, serves so many batches and is stopped.
 fn instructions(admission: &str, flags: &[&str], batches: u64) -> Result<u64, TaskError> {
     let folder = workspace::scratch("callgrind");
     std::fs::create_dir_all(&folder).map_err(|source| TaskError::File {

@@ -41,7 +41,8 @@ pub fn collected(log: &str) -> Option<u64> {
         .find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok())
 }
 
-/// What one operation takes: the difference of two runs, without how they start. `arguments` makes those of a run.
+/// Counts the instructions of one operation: the difference of two runs, without how they start. `arguments` makes the
+/// arguments of a run.
 pub fn instructions_per_operation(
     few: u64,
     many: u64,

@@ -27,7 +27,7 @@ pub struct Arguments {
     queries: u32,
 }
 
-/// What the drivers' programs print.
+/// Report of a driver's program.
 #[derive(Deserialize)]
 struct Figures {
     client: String,
@@ -36,7 +36,7 @@ struct Figures {
     cpu_us_per_op: f64,
 }
 
-/// What `helenus bench run --json` says that matters here.
+/// Fields of the report of `helenus bench run --json` that matter here.
 #[derive(Deserialize)]
 struct OwnFigures {
     errors: u64,

@@ -48,7 +48,7 @@ struct Measured {
     cpu_seconds: f64,
 }
 
-/// What was done with rows of one size.
+/// Measurements with rows of one size.
 struct Table {
     value_bytes: u64,
     rows: u64,
@@ -332,7 +332,7 @@ fn head(arguments: &Arguments) -> String {
     )
 }
 
-/// Of a folder's files, not of its folders.
+/// Sums the bytes of a folder's files, not of its folders.
 fn disk_bytes(folder: &Path) -> Result<u64, TaskError> {
     let sum = || {
         let mut bytes = 0;

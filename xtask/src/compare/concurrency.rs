@@ -29,7 +29,7 @@ pub struct Arguments {
     /// Reads of a run; each worker does its share of them, and at least one
     #[arg(long, default_value_t = 500_000)]
     requests: u32,
-    /// Who reads
+    /// Clients that read
     #[arg(long, value_enum, value_delimiter = ',', default_value = "gocql,java,bench")]
     client: Vec<ClientChoice>,
     #[arg(long, value_enum, value_delimiter = ',', default_value = "helenus,cassandra")]
@@ -73,7 +73,7 @@ impl ServerChoice {
     }
 }
 
-/// Who reads.
+/// Client that reads.
 #[derive(Clone, Copy)]
 enum Reader {
     Driver(Client),
@@ -122,7 +122,7 @@ impl Run {
     }
 }
 
-/// What a client says of its run.
+/// Result of a client's run.
 struct Outcome {
     elapsed_s: f64,
     ok: u64,
@@ -130,7 +130,7 @@ struct Outcome {
     latency_us: [u64; 3],
 }
 
-/// What `helenus bench run --json` says that matters here.
+/// Fields of the report of `helenus bench run --json` that matter here.
 #[derive(Deserialize)]
 struct BenchReport {
     elapsed_s: f64,
@@ -173,7 +173,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     super::write_report(REPORT, &render(&runs))
 }
 
-/// Who reads with how many workers.
+/// Returns the runs: the readers with their numbers of workers.
 fn readings(arguments: &Arguments) -> Vec<(u32, Reader)> {
     let has = |client| arguments.client.contains(&client);
     let unthrottled = has(ClientChoice::Java) && arguments.throttle.contains(&0);
@@ -401,7 +401,7 @@ fn render(runs: &[Run]) -> String {
     report
 }
 
-/// What a waiting worker takes: the difference between the most and the fewest workers.
+/// Reports the client's memory of a waiting worker: the difference between the most and the fewest workers.
 fn waiting_workers(runs: &[Run]) -> String {
     let mut text = String::new();
     for server in ["Helenus", "Cassandra 5.0"] {

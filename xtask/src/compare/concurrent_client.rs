@@ -56,7 +56,7 @@ pub(super) enum Client {
     Java { throttle: u32 },
 }
 
-/// What a client prints when all its workers have ended; latencies are those of successful reads.
+/// Report of a client, printed when all its workers have ended; latencies are those of successful reads.
 #[derive(Deserialize)]
 pub(super) struct Figures {
     pub client: String,
@@ -178,7 +178,7 @@ impl Client {
         Ok(command)
     }
 
-    /// What somebody types, from the project's folder, to run this client alone.
+    /// Returns the command line that runs this client alone, from the project's folder.
     fn typed(self, arguments: &Arguments) -> String {
         let Arguments { workers, queries, .. } = arguments;
         match self {

@@ -10,7 +10,7 @@ pub struct Arguments {}
 
 const REPORT: &str = "docs/measurements/errors.md";
 
-/// What is asked, and what it is compared with: the request that is like it and succeeds.
+/// Kind of request, and the one that it is compared with, which is like it and succeeds.
 struct Kind {
     asked: &'static str,
     request: &'static str,

@@ -56,7 +56,7 @@ struct LoadArguments {
     draw: bool,
 }
 
-/// Of the capacity.
+/// Loads, in multiples of the capacity.
 const MULTIPLES: &str = "0.25,0.5,0.75,1,1.4,2,5,10";
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -225,7 +225,7 @@ pub(super) fn read_report(path: &Path) -> Result<Value, TaskError> {
     })
 }
 
-/// What was measured now, and the curves of other workloads that were known before: one workload at a time can be measured
+/// Adds the curves of other workloads that were known before to those measured now: one workload at a time can be measured
 /// again.
 fn with_curves(known: &Value, mut measured: Value) -> Value {
     let workload = |curve: &Value| curve["workload"].clone();
@@ -285,7 +285,7 @@ pub(super) fn parsed(report: Value, file: &Path) -> Result<GoodputReport, TaskEr
     })
 }
 
-/// What the curves come to: of the best load of each in the same round, in percent.
+/// Renders the table of the curves' results, in percent of the best load of each in the same round.
 fn summary(reports: &[GoodputReport]) -> String {
     let mut table = String::from(
         "\n| server, workload | in time at 2x | 5x | 10x | p99 ms at 2x, 5x, 10x | normal again after 1.4x, 10x: median of seven looks |\n\

@@ -19,7 +19,7 @@ pub struct Arguments {
         default_value = "point-read,point-write,slice,partition-in,count"
     )]
     workload: Vec<String>,
-    /// What greedy ones ask for
+    /// Workload of the greedy clients
     #[arg(long, default_value = "slice")]
     greedy_workload: String,
     /// How often something happens
@@ -41,9 +41,9 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Half {
-    /// What happens to the server
+    /// Disturbances of the server
     Disturbances,
-    /// Who has to live with whom
+    /// Clients that have to live with each other
     Mixes,
 }
 

@@ -28,7 +28,7 @@ pub struct Arguments {
     /// How often both measure each load
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// Of the capacity
+    /// Loads, in multiples of the capacity
     #[arg(long, value_delimiter = ',', default_value = "0.8,2,5,10")]
     multiples: Vec<f64>,
     /// Only workloads whose name contains this
@@ -36,7 +36,7 @@ pub struct Arguments {
     only: String,
 }
 
-/// What does not count of each load: that of the table that is to be agreed with.
+/// Warm-up of each load, in seconds, which does not count: that of the table that is to be agreed with.
 const WARM_UP_S: u32 = 2;
 
 const REPORT: &str = "generators.md";

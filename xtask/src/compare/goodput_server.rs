@@ -15,7 +15,7 @@ use crate::{TaskError, process, workspace};
 
 pub const FOLDER: &str = "docs/measurements/goodput";
 
-/// What is common to the commands that make a page.
+/// Arguments common to the commands that make a page.
 #[derive(clap::Args, Clone)]
 pub struct ServerArguments {
     /// The server's binary instead of the release build
@@ -35,7 +35,7 @@ pub struct ServerArguments {
     pub draw: bool,
 }
 
-/// What clients ask for when they connect.
+/// Overload behaviour that clients ask for when they connect.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Clients {
     /// Errors when the server is overloaded
@@ -134,7 +134,7 @@ pub fn store(name: &str, mut report: GoodputReport) -> Result<(), TaskError> {
     fs::write(&path, format!("{value:#}\n")).map_err(failed)
 }
 
-/// What was measured now in the places of what was known.
+/// Puts the entries measured now in the places of those known before, and new ones behind them.
 fn replaced<T, K: PartialEq>(known: Vec<T>, measured: Vec<T>, key: fn(&T) -> K) -> Vec<T> {
     let mut all = known;
     for new in measured {

@@ -29,7 +29,7 @@ pub struct Arguments {
     /// Requests in flight on a connection at most [default: the protocol's bound]
     #[arg(long)]
     in_flight: Option<u32>,
-    /// What is measured is the old column, beside which the new one is shown
+    /// Keep the measurement as the old column, beside which the new one is shown
     #[arg(long)]
     before: bool,
 }
@@ -44,8 +44,8 @@ enum Variant {
     Cold,
 }
 
-/// Of the server that reads from disk, and of its process with what the kernel keeps of its files: with 256 MiB the kernel ended it while
-/// it compacted what had been written (271 MiB of its own).
+/// Memory of the server that reads from disk, and of its process with what the kernel keeps of its files: with 256 MiB the
+/// kernel ended it while it compacted what had been written (271 MiB of its own).
 const COLD_MEMORY: &str = "128MiB";
 const COLD_PROCESS_MIB: u64 = 512;
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::{TaskError, workspace};
 
-/// What `helenus bench run --json` says that matters here.
+/// Fields of the report of `helenus bench run --json` that matter here.
 #[derive(Deserialize)]
 pub struct Figures {
     /// Requests answered in the whole run.

@@ -25,8 +25,8 @@ pub struct Arguments {
 const REPORT: &str = "docs/measurements/mixed.md";
 const SLOWDOWN_MAX: f64 = 3.0;
 
-/// What the two nodes differ in. The busy one's memtables are sealed at 4 MiB: with values of 1,000 bytes and a
-/// thousand writes a second, every four seconds.
+/// Memory of the two nodes, their only difference. The busy one's memtables are sealed at 4 MiB: with values of 1,000 bytes
+/// and a thousand writes a second, every four seconds.
 const MEMORY: [(&str, &str); 2] = [("quiet", "4GiB"), ("busy", "24MiB")];
 
 /// Reads and writes of 20,000 keys: what is compacted is overwritten.

@@ -39,9 +39,9 @@ use crate::{TaskError, workspace};
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// What a request pays for admission where nothing is overloaded, by callgrind
+    /// Cost of admission for a request where nothing is overloaded, by callgrind
     AdmissionCost(admission_cost::Arguments),
-    /// What a request costs the client, ours and other drivers
+    /// Cost of a request for the client, ours and other drivers
     ClientCost(client_cost::Arguments),
     /// From 1,000 to 500,000 workers, with drivers and with `helenus bench run`
     Concurrency(concurrency::Arguments),
@@ -49,17 +49,17 @@ pub enum Command {
     Compaction(compaction::Arguments),
     /// Many workers on one client object, each reading one row again and again
     ConcurrentClient(concurrent_client::Arguments),
-    /// What unmodified drivers report when their node is restarted under them
+    /// Reports of unmodified drivers when their node is restarted under them
     DriverRestarts(driver_restarts::Arguments),
-    /// What each kind of error costs beside a success, by callgrind
+    /// Cost of each kind of error beside a success, by callgrind
     Errors(errors::Arguments),
-    /// What is answered in time, from a quarter to ten times of what a core can do, with admission and without
+    /// Requests answered in time, from a quarter to ten times of what a core can do, with admission and without
     Goodput(goodput::Arguments),
     /// Goodput when something happens to the server, and beside loads that ask for more than there is
     GoodputDisturbed(goodput_disturbed::Arguments),
     /// Goodput by our own generator and by another one, in turns
     GoodputGenerators(goodput_generators::Arguments),
-    /// What is answered in time of the statements that applications send: in memory, on two shards, from a disk
+    /// Requests answered in time, of the statements that applications send: in memory, on two shards, from a disk
     GoodputStatements(goodput_statements::Arguments),
     /// A node's memory while ten times what it can do is offered
     GoodputMemory(goodput_memory::Arguments),

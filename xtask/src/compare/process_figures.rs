@@ -1,4 +1,4 @@
-//! What Linux says of a process that is measured, and what a page of figures says.
+//! Figures of a measured process: its threads' times from Linux, and the values of a page of figures.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub struct ThreadTime {
     pub nanoseconds: u64,
 }
 
-/// Of all threads that a process has. One that ends meanwhile is left out.
+/// Reads the times of all threads of a process. One that ends meanwhile is left out.
 pub fn thread_times(process_id: u32) -> Result<Vec<ThreadTime>, TaskError> {
     let path = PathBuf::from(format!("/proc/{process_id}/task"));
     let failed = |source| TaskError::File {

@@ -21,7 +21,7 @@ use crate::{TaskError, runtime, workspace};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What happens to the node
+    /// Replacement or restart of the node
     #[arg(long, value_enum, default_value = "replaced")]
     node: Fate,
     /// How often
@@ -45,7 +45,7 @@ pub struct Arguments {
     client: Vec<Client>,
 }
 
-/// What happens to a node under its clients.
+/// Replacement or restart of a node under its clients.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// Another process takes its place
@@ -64,7 +64,7 @@ enum Client {
     GrpcGoWaiting,
 }
 
-/// What a client says in the end.
+/// Final report of a client.
 #[derive(Deserialize)]
 struct Figures {
     client: String,
@@ -191,7 +191,7 @@ impl Fate {
     }
 }
 
-/// What came of it.
+/// Result of the measurement.
 struct Outcome {
     clients: Vec<Figures>,
     executed: BTreeMap<u32, u64>,
@@ -236,7 +236,7 @@ pub fn short(target: &Target) -> Result<Tally, TaskError> {
     Ok(tally)
 }
 
-/// What clients have noticed.
+/// Returns the wrong counts and the errors that clients have noticed, if any.
 fn failures(arguments: &Arguments, outcome: &Outcome) -> Option<String> {
     let (missing, too_many) = wrong(&outcome.clients, &outcome.executed, arguments.workers);
     let errors: Vec<_> = outcome
@@ -297,7 +297,7 @@ fn measure(arguments: &Arguments) -> Result<Outcome, TaskError> {
     })
 }
 
-/// What each counter has come to, by its id.
+/// Reads each counter's value, by its id.
 fn ledger(asking: &mut Connection) -> Result<BTreeMap<u32, u64>, TaskError> {
     let rows = asking.query("SELECT id, count FROM ledger.counts")?;
     let counts = rows.into_iter().filter_map(|row| {

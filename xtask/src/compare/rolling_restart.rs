@@ -123,7 +123,7 @@ impl Times {
     }
 }
 
-/// What the two nodes have in the end.
+/// Counts of the rows that the two nodes have in the end.
 struct Ledger {
     executed: u64,
     twice: usize,

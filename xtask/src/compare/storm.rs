@@ -37,10 +37,10 @@ const MODES: [&str; 4] = ["wrong-version", "bad-first-frame", "silence", "half-f
 /// takes four times as long as the others. One part in so many of the connects tells as much.
 const SLOW_MODES_SHARE: u64 = 5;
 
-/// Of this one the floor has nothing: it takes a STARTUP, its answer and a password to find out.
+/// Way to be refused that the floor does not know: it takes a STARTUP, its answer and a password to find out.
 const BAD_LOGIN: &str = "bad-login";
 
-/// Of the steady load: half of what two cores that also run the clients can do.
+/// Requests a second of the steady load: half of what two cores that also run the clients can do.
 const STEADY_PER_S: &str = "5000";
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
@@ -144,7 +144,7 @@ fn storm_command(address: SocketAddr, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a steady load notices of a storm: a second without one, a second beside one on the floor, a second beside one on
+/// Measures a steady load beside storms: a second without one, a second beside one on the floor, a second beside one on
 /// Helenus, and again.
 fn steady_loads(
     address: SocketAddr,

@@ -29,7 +29,7 @@ pub struct Arguments {
     /// Limits chosen by hand
     #[arg(long, value_delimiter = ',', default_value = "256,1024,4096")]
     limits: Vec<usize>,
-    /// What to measure; the page keeps what it has of the others
+    /// Parts to measure; the page keeps what it has of the others
     #[arg(
         long,
         value_enum,
@@ -65,7 +65,7 @@ impl Part {
         }
     }
 
-    /// What a run goes through.
+    /// Returns the names of a run's phases.
     fn phases(self) -> &'static [&'static str] {
         match self {
             Part::Helenus | Part::Cassandra => &["steady"],

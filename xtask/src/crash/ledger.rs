@@ -1,11 +1,11 @@
-//! What one writer knows about its rows: acknowledged values, and the one request in doubt.
+//! Knowledge of one writer about its rows: acknowledged values, and the one request in doubt.
 
 use std::collections::BTreeMap;
 
 /// A row's place: its partition and its clustering key.
 pub type Place = (u32, u32);
 
-/// What a request would leave at a place: a value, or nothing after a deletion.
+/// Content of a place after a request: a value, or nothing after a deletion.
 pub type Value = Option<i64>;
 
 /// Invariant: a writer has one request under way, so at most one request is in doubt after a kill.
@@ -28,7 +28,7 @@ impl Ledger {
         self.acknowledged_count += 1;
     }
 
-    /// What was acknowledged last at a place, if there is anything.
+    /// Returns the value last acknowledged at a place, if there is any.
     pub fn value(&self, place: Place) -> Value {
         self.acknowledged.get(&place).copied().flatten()
     }

@@ -19,7 +19,7 @@ pub struct Writer {
     id: u32,
     random: Random,
     register: Ledger,
-    /// Of counters: their totals.
+    /// Totals of the counters.
     counts: Ledger,
     journal_acknowledged: i64,
 }

@@ -24,7 +24,7 @@ const LARGE: LargePartition = LargePartition {
     huge_every: 3_100,
     huge_bytes: 16 << 20,
 };
-/// What reading may take: some huge values at a time, far below the partition.
+/// Most memory of reading, in bytes: some huge values at a time, far below the partition.
 const MEMORY_BYTES_MAX: u64 = 256 << 20;
 
 /// Proves each version with the compressor it is usual with and without; the report's lines.

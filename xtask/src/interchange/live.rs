@@ -238,7 +238,7 @@ impl Live {
         Ok(peer::run_tool(&self.folder, "nodetool", &words)?)
     }
 
-    /// What Cassandra has on disk now: each file through `sstabledump` and through us, and all of them served.
+    /// Compares what Cassandra has on disk now: each file through `sstabledump` and through us, and all of them served.
     fn compare_foreign(&mut self, case: &Case, writes: &RandomWrites<'_>) -> Result<(), String> {
         let table = &case.table_now.metadata;
         let live = table_folder(&self.cassandra.folder().join("data"), table);

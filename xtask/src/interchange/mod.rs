@@ -22,7 +22,7 @@ pub struct Arguments {
     /// Random cases per version
     #[arg(long, default_value_t = 1000)]
     cases: usize,
-    /// Of these, how many tables per version go through a running Cassandra, both ways
+    /// Tables of these, per version, that go through a running Cassandra, both ways
     #[arg(long, default_value_t = 60)]
     live: usize,
     /// The first case's seed; the others follow

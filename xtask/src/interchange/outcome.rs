@@ -1,4 +1,4 @@
-//! What the proofs found, counted by what the cases were about.
+//! Findings of the proofs, counted by what the cases were about.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -72,7 +72,7 @@ pub struct ToolArguments {
     home: HomeArgument,
     /// The tool's name
     name: String,
-    /// What to hand on to the tool
+    /// Arguments handed on to the tool
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }

@@ -77,7 +77,7 @@ pub fn stargate_rust(context: &Context) -> Result<Tally, TaskError> {
     doors::run("stargate-rust", command, LOGIN, context)
 }
 
-/// What a browser sees.
+/// Tests the console as a browser sees it.
 pub fn console(context: &Context) -> Result<Tally, TaskError> {
     node_through_doors("console", "console_test.js", context)
 }

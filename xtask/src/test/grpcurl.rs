@@ -46,7 +46,7 @@ struct Grpcurl {
     address: String,
 }
 
-/// What it said, and how it ended.
+/// Output and exit code of one call.
 struct Said {
     out: String,
     error: String,

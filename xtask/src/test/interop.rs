@@ -31,7 +31,7 @@ const CASES: [&str; 17] = [
     "channel_soak",
 ];
 
-/// Of one case; each takes some milliseconds.
+/// Time limit of one case; each takes some milliseconds.
 const CASE_TIMEOUT: Duration = Duration::from_secs(60);
 
 const TEST_SERVICE: &[&str] = &["--grpc-test-service"];

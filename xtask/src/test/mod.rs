@@ -86,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     }
 }
 
-/// Whoever names parts wants to see what they say as they say it.
+/// Default number of parts at a time: one if parts are named, whose output is to be seen as it comes.
 fn usual_jobs(parts: &[&'static Part]) -> usize {
     if parts.len() < part::ALL.len() {
         return 1;

@@ -9,7 +9,7 @@ use crate::{
     simulate, statements, tidy,
 };
 
-/// What all parts share.
+/// Context shared by all parts.
 pub struct Context {
     pub target: Target,
 }
@@ -26,9 +26,9 @@ pub struct Part {
     pub run: fn(&Context) -> Result<Tally, TaskError>,
 }
 
-/// What runs in the build that the unit tests have made.
+/// Predecessor of parts that run in the build that the unit tests have made.
 const AFTER_UNIT: &[&str] = &["unit"];
-/// What runs the optimised build.
+/// Predecessor of parts that run the optimised build.
 const AFTER_BUILD: &[&str] = &["build"];
 
 pub const ALL: &[Part] = &[

@@ -1,4 +1,4 @@
-//! What a refusal costs beside what it saves, by callgrind: instructions are the same on every run.
+//! Cost of a refusal beside what it saves, by callgrind: instructions are the same on every run.
 
 use super::Context;
 use crate::TaskError;
@@ -6,7 +6,7 @@ use crate::compare::callgrind;
 use crate::process::run_quietly;
 use crate::program::Tally;
 
-/// Of a served write's instructions, in percent.
+/// Most instructions of a refusal, in percent of a served write's.
 const SHARE_MAX: u64 = 15;
 
 const INSTRUCTIONS_MAX: u64 = 5_000;

@@ -11,7 +11,7 @@ use super::{Line, Part};
 use crate::program::Tally;
 use crate::{TaskError, process, workspace};
 
-/// What there is to do, shared by the threads that do it.
+/// Schedule of the parts, shared by the threads that run them.
 struct Schedule {
     state: Mutex<State>,
     /// Something has ended: what waited for it may begin.

@@ -16,7 +16,7 @@ const SERVER: &str = "go.temporal.io/server";
 const KEYSPACE: &str = "temporal";
 /// They take half a minute, most of it waiting for what expires.
 const TESTS_SECONDS_MAX: u64 = 300;
-/// Of the version that `go.mod` pins; fewer mean that some were not found.
+/// Number of tests of the version that `go.mod` pins; fewer mean that some were not found.
 const TESTS_MIN: usize = 228;
 
 pub fn run(context: &Context) -> Result<Tally, TaskError> {

@@ -1,4 +1,4 @@
-//! What a library offers to other crates, and who takes it.
+//! Items that a library offers to other crates, and the crates that use them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,7 +25,7 @@ impl Export {
     }
 }
 
-/// What the files of one module declare for others.
+/// Declarations of one module's files for others.
 #[derive(Default)]
 struct Declared {
     exports: Vec<Export>,
@@ -71,7 +71,7 @@ impl<'s> Users<'s> {
         users
     }
 
-    /// What is not a comment; of comments the examples, which are compiled as a crate of their own.
+    /// Adds the words of what is not a comment; of comments the examples, which are compiled as a crate of their own.
     fn add(&mut self, text: &'s str, bit: u64) {
         let mut is_example = false;
         for line in text.lines().map(str::trim_start) {
@@ -128,7 +128,7 @@ pub fn unused<'c>(name: &str, found: &'c Crate, users: &Users<'_>) -> Vec<(&'c S
     unused
 }
 
-/// What other crates can name.
+/// Items that other crates can name.
 struct Reachable<'m> {
     public_modules: BTreeSet<&'m [String]>,
     /// Without their modules: two things of one name are one here.

@@ -1,4 +1,4 @@
-//! What the rules look at inside a file: functions with their lines, paths that are used, macros that are called.
+//! Items of a file that the rules look at: functions with their lines, paths that are used, macros that are called.
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};

@@ -11,7 +11,7 @@ use crate::workspace;
 pub struct Sources {
     /// By the crate's folder name, such as `storage`; `xtask` is one.
     pub crates: BTreeMap<String, Crate>,
-    /// Of Rust programs outside of the workspace that use its crates: fuzz targets, and the driver's test.
+    /// Texts of Rust programs outside of the workspace that use its crates: fuzz targets, and the driver's test.
     pub beside: Vec<String>,
 }
 
@@ -29,19 +29,19 @@ pub struct SourceFile {
     pub items: Items,
     /// Where in the crate: `["sstable", "bti"]`; empty for the crate's root.
     pub module: Vec<String>,
-    /// Of `tests`, `examples` or `benches`, or declared under `#[cfg(test)]`.
+    /// True for a file of `tests`, `examples` or `benches`, or declared under `#[cfg(test)]`.
     pub is_test: bool,
 }
 
 impl Crate {
-    /// Whether other crates can use it.
+    /// Returns whether other crates can use it.
     pub fn is_library(&self) -> bool {
         self.files.iter().any(|file| file.path.ends_with("src/lib.rs"))
     }
 }
 
 impl SourceFile {
-    /// Of a program beside the library of its crate.
+    /// Returns whether the file is of a program beside the library of its crate.
     pub fn is_program(&self) -> bool {
         self.path.ends_with("src/main.rs") || self.module.first().is_some_and(|first| first == "bin")
     }
@@ -79,7 +79,7 @@ impl Sources {
     }
 }
 
-/// What no user runs.
+/// Crates that no user runs.
 pub const DEVELOPERS_CRATES: [&str; 6] = [
     "xtask",
     "test-node",

@@ -34,7 +34,7 @@ pub(super) fn check_no_views_of(keyspace: &KeyspaceMetadata, table: &TableMetada
     }
 }
 
-/// What the views of a table become when it is altered; refuses what they do not allow.
+/// Alters the views of a table along with it; refuses what they do not allow.
 pub(super) fn follow(
     after: &mut KeyspaceMetadata,
     before: &TableMetadata,

@@ -1,4 +1,4 @@
-//! What a schema change starts from and what comes out of it.
+//! Input and outcome of a schema change.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use helenus_schema::{IndexKind, KeyspaceMetadata, Schema, TableId};
 /// Everything outside the schema that a change depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct DdlContext<'a> {
-    /// What `USE` chose.
+    /// Keyspace that `USE` chose.
     pub session_keyspace: Option<&'a str>,
     /// Microseconds since the Unix epoch; when a column dropped without a timestamp was dropped.
     pub now_us: i64,
@@ -16,7 +16,7 @@ pub struct DdlContext<'a> {
     pub new_table_id: TableId,
     /// The name of this node's datacenter, the only one there is.
     pub data_center: &'a str,
-    /// Whether materialized views may be made.
+    /// True if materialized views may be made.
     pub materialized_views: bool,
     /// Cassandra's `default_secondary_index`: of CREATE INDEX without USING.
     pub default_index: IndexKind,
@@ -33,9 +33,9 @@ pub struct DdlOutcome {
 #[derive(Clone, Debug)]
 pub struct SchemaTransition {
     pub schema: Arc<Schema>,
-    /// What the response says has changed.
+    /// Change that the response reports.
     pub change: SchemaChange,
-    /// What those who registered for schema events are told, in order; includes `change`.
+    /// Events for those who registered for schema events, in order; includes `change`.
     pub events: Vec<SchemaChange>,
 }
 

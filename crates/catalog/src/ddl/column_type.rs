@@ -117,7 +117,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What a collection may not hold, in Cassandra's order.
+    /// Refuses parts that a collection may not hold, in Cassandra's order.
     fn check_collection(&self, collection: &TypeName, frozen: bool) -> Result<(), CqlError> {
         let (key, value) = match collection {
             TypeName::Map(key, value) => (Some(&**key), &**value),

@@ -6,7 +6,7 @@ use helenus_schema::{is_local_system_keyspace, is_replicated_system_keyspace, is
 /// The longest name of a keyspace in characters (`SchemaConstants.NAME_LENGTH`).
 pub(super) const KEYSPACE_NAME_LENGTH_MAX: usize = 48;
 
-/// What a statement wants to do to what, in the words of Cassandra's refusals.
+/// A statement's action and its object, in the words of Cassandra's refusals.
 #[derive(Clone, Copy)]
 pub(super) struct Access<'a> {
     /// `CREATE`, `ALTER` or `DROP`.

@@ -26,7 +26,7 @@ const LEGACY: &str = "legacy_local_table";
 
 /// Cassandra's class of storage-attached indexes.
 pub(super) const SAI_CLASS: &str = "org.apache.cassandra.index.sai.StorageAttachedIndex";
-/// What stands for it behind USING, in any case.
+/// Short names of it behind USING, in any case.
 const SAI_ALIASES: [&str; 2] = ["sai", "storageattachedindex"];
 
 const SASI_CLASS: &str = "org.apache.cassandra.index.sasi.SASIIndex";
@@ -222,7 +222,7 @@ fn kind_of_class(class: &str) -> Result<IndexKind, CqlError> {
 
 pub(super) type Target<'t> = (&'t ColumnMetadata, IndexTarget);
 
-/// What is to be indexed: one column, but for CUSTOM indexes, which say themselves how many they take.
+/// Resolves the targets of an index: one column, but for CUSTOM indexes, which say themselves how many they take.
 fn targets<'t>(
     create: &CreateIndex,
     table: &'t TableMetadata,

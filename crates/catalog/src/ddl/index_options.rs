@@ -1,4 +1,4 @@
-//! What a storage-attached index may be of, and which options it has.
+//! Targets and options of storage-attached indexes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

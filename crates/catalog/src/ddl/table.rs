@@ -159,7 +159,7 @@ pub(super) fn has_nested_multi_cell(cql_type: &CqlType) -> bool {
     cql_type.is_user_defined() && cql_type.is_multi_cell() && cql_type.sub_types().any(CqlType::is_multi_cell)
 }
 
-/// What Cassandra refuses while it parses.
+/// Refuses what Cassandra refuses while it parses.
 fn check_syntax(create: &CreateTable) -> Result<(), CqlError> {
     let table = &create.table;
     if let Some(repeated) = first_repeated(create.columns.iter().map(|column| column.name.as_str())) {

@@ -1,4 +1,4 @@
-//! What an index of vectors may be of, which options it has, and what its makers are warned of.
+//! Columns and options of vector indexes, and the warning to those who make them.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ pub(super) fn options_of(class: Option<&str>) -> &'static [&'static str] {
     }
 }
 
-/// Of a column that is a vector, or is asked to be.
+/// Checks the index of a column that is a vector, or is asked to be.
 pub(super) fn check(
     cql_type: &CqlType,
     class: Option<&str>,

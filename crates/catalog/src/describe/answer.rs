@@ -161,7 +161,7 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// What has not been built here is never found.
+    /// Refuses a name that is not found; functions and aggregates, which have not been built here, never are.
     fn absent<T>(self, kind: &str, keyspace: Option<&str>, name: &str) -> Result<T, CqlError> {
         let keyspace = &self.keyspace(keyspace)?.name;
         Err(CqlError::invalid(format_args!(

@@ -1,4 +1,4 @@
-//! What DESCRIBE lists: keyspaces, types, tables, their indexes and views, in Cassandra's order.
+//! Elements that DESCRIBE lists: keyspaces, types, tables, their indexes and views, in Cassandra's order.
 
 use std::sync::Arc;
 

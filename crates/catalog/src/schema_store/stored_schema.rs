@@ -373,7 +373,8 @@ fn bounded_column(cql_type: CqlType) -> CqlType {
     }
 }
 
-/// What a loaded schema has blobs in the place of because it was larger than can be declared.
+/// Lists the fields and columns whose types a loaded schema has blobs in the place of, because they were larger than can be
+/// declared.
 pub fn types_beyond_bounds(schema: &Schema) -> Vec<String> {
     let is_stand_in =
         |cql_type: &CqlType| matches!(cql_type, CqlType::Custom(class) if **class == *TYPE_BEYOND_BOUNDS);
@@ -398,8 +399,8 @@ pub fn types_beyond_bounds(schema: &Schema) -> Vec<String> {
     found
 }
 
-/// Of what is read back: user types have the bounds of declared ones already, and a class name of what a column adds to
-/// them can still be read.
+/// Bounds of column types that are read back: user types have the bounds of declared ones already, and a class name of what
+/// a column adds to them can still be read.
 pub(super) const STORED_COLUMN_BOUNDS: ExtentBounds = ExtentBounds {
     depth_max: TYPE_DEPTH_MAX - 4,
     ..ExtentBounds::DECLARED
@@ -484,7 +485,7 @@ impl StoredTable {
     }
 }
 
-/// What the rest of the program relies on.
+/// Checks a table's invariants, on which the rest of the program relies.
 fn check_table(table: &TableMetadata) -> Result<(), String> {
     if table.partition_key_count == 0 {
         return Err("no partition key".to_owned());

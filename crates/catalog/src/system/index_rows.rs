@@ -1,4 +1,4 @@
-//! What tools ask of indexes: which of them are built, and how storage-attached ones compare.
+//! Tables of indexes for tools: which of them are built, and how storage-attached ones compare.
 
 use helenus_schema::{IndexKind, IndexMetadata, IndexTarget, Schema, TableMetadata};
 use helenus_types::CqlType;
@@ -67,7 +67,7 @@ fn analyzer(index: &IndexMetadata) -> String {
     )
 }
 
-/// Whether Cassandra keeps the terms in its tree for texts.
+/// Returns whether Cassandra keeps the terms in its tree for texts.
 fn is_literal(cql_type: &CqlType, target: IndexTarget) -> bool {
     let indexed = match (cql_type, target) {
         (_, IndexTarget::Entries) => return true,

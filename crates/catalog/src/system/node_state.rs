@@ -1,4 +1,4 @@
-//! What a node tells about itself in system tables.
+//! State of a node that system tables show.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::usage::NodeUsage;
 /// The only partitioner there is.
 pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 
-/// What Cassandra's DESCRIBE CLUSTER calls its snitch under the default configuration.
+/// Name of the snitch in Cassandra's DESCRIBE CLUSTER under the default configuration.
 pub(crate) const SNITCH: &str = "DynamicEndpointSnitch";
 
 /// A snapshot, taken by the owner of each fact when a system table is read.
@@ -26,7 +26,7 @@ pub struct NodeState {
     pub native_port: u16,
     /// Reported as the port between nodes, although nothing listens there.
     pub storage_port: u16,
-    /// What this node's data ends at in the ring; at least one.
+    /// Tokens at which this node's data ends in the ring; at least one.
     pub tokens: Vec<i64>,
     /// The release of Cassandra whose behaviour drivers may expect.
     pub release_version: String,
@@ -40,7 +40,7 @@ pub struct NodeState {
     /// The configuration in force, for `system_views.settings`.
     pub settings: Vec<(String, String)>,
     pub sstable_tasks: Vec<SsTableTask>,
-    /// Of all shards, for `system_views.hot_partitions`.
+    /// Hot partitions of all shards, for `system_views.hot_partitions`.
     pub hot_partitions: Vec<HotPartition>,
     /// For `system_views.node_metrics`.
     pub metrics: Vec<NodeMetric>,
@@ -58,7 +58,7 @@ pub struct HotPartition {
     pub key: String,
     pub reads_per_second: f64,
     pub writes_per_second: f64,
-    /// Of its shard's requests, from 0 to 1.
+    /// Share of its shard's requests, from 0 to 1.
     pub share: f64,
 }
 
@@ -75,7 +75,7 @@ pub struct NodeMetric {
 pub struct SsTableTask {
     pub keyspace: String,
     pub table: String,
-    /// Of version 1, with the time at which the task began.
+    /// UUID of version 1, with the time at which the task began.
     pub id: Uuid,
     pub kind: &'static str,
     /// In bytes.

@@ -45,7 +45,7 @@ pub(crate) fn system_updates(
     }
 }
 
-/// Whether a table's rows are of all shards of the node, so that whoever reads it has to ask them.
+/// Returns whether a table's rows are of all shards of the node, so that whoever reads it has to ask them.
 pub fn is_of_all_shards(table: &TableMetadata) -> bool {
     match &*table.keyspace {
         "system" => matches!(

@@ -1,4 +1,4 @@
-//! What tables, snapshots, caches and queues take: the tables by which tools see how a node is used.
+//! Usage of tables, snapshots, caches and queues: the tables by which tools see how a node is used.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::node_state::{ClientConnection, NodeState};
 use super::row_writer::{RowWriter, Value};
 
-/// Of all shards. Gathered for the tables that show it, and empty for all others.
+/// Usage of all shards. Gathered for the tables that show it, and empty for all others.
 #[derive(Clone, Debug, Default)]
 pub struct NodeUsage {
     pub tables: Vec<TableUsage>,
@@ -28,7 +28,7 @@ pub struct TableUsage {
     pub keyspace: Arc<str>,
     pub table: Arc<str>,
     pub disk_bytes: u64,
-    /// Of the rows, before compression.
+    /// Bytes of the rows, before compression.
     pub data_bytes: u64,
     /// A partition counts once for each SSTable that has a part of it.
     pub partitions: u64,
@@ -43,7 +43,7 @@ pub struct SnapshotUsage {
     pub created_ms: Option<i64>,
     pub expires_ms: Option<i64>,
     pub bytes: u64,
-    /// What removing it frees.
+    /// Bytes that removing it frees.
     pub true_bytes: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct CacheUsage {
     pub requests: u64,
 }
 
-/// What Cassandra has a pool of threads for.
+/// Queue for which Cassandra has a pool of threads.
 #[derive(Clone, Debug)]
 pub struct QueueUsage {
     pub name: &'static str,

@@ -23,7 +23,7 @@ use crate::buffer_pool::BufferPool;
 use crate::error::ConnectError;
 use crate::response::Response;
 
-/// What a connection reads from and writes to: TCP, or TLS over it.
+/// Byte stream of a connection: TCP, or TLS over it.
 pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
@@ -188,7 +188,7 @@ struct Opening {
     output: Vec<u8>,
 }
 
-/// What SUPPORTED says that matters here.
+/// Options of SUPPORTED that matter here.
 #[derive(Debug, Default)]
 struct Offer {
     compressions: Vec<String>,

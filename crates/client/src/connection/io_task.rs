@@ -22,7 +22,7 @@ use crate::response::Response;
 /// Reads of one run: afterwards the other tasks of the thread get their turn.
 const READS_PER_TURN_MAX: usize = 8;
 
-/// What an idle connection keeps of its output buffer, in bytes: one large write.
+/// Largest output buffer that an idle connection keeps, in bytes: one large write.
 const KEPT_OUTPUT_BYTES_MAX: usize = 256 * 1024;
 
 pub(super) struct IoTask {

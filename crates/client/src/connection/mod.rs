@@ -32,7 +32,7 @@ use crate::lock::lock;
 use crate::response::Response;
 use streams::StreamTable;
 
-/// What every connection of a session is opened with.
+/// Options that every connection of a session is opened with.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionOptions {
     pub compression: Option<Compression>,
@@ -175,7 +175,7 @@ impl Connection {
         matches!(lock(&self.state).lifecycle, Lifecycle::Open)
     }
 
-    /// Whether its end was announced.
+    /// Returns whether its end was announced.
     pub fn took_leave(&self) -> bool {
         lock(&self.state).took_leave
     }

@@ -103,8 +103,7 @@ impl StreamTable {
         }
     }
 
-    /// What has become of the stream's request; frees the stream with the result. The error says whether the request may
-    /// have run.
+    /// Polls the stream's request; frees the stream with the result. The error says whether the request may have run.
     pub fn poll(&mut self, stream: u16, context: &Context<'_>) -> Poll<Result<Response, bool>> {
         match &mut self.slots[usize::from(stream)] {
             Slot::Waiting { waker, .. } => {

@@ -33,7 +33,7 @@ pub struct TlsOptions {
 #[derive(Clone)]
 pub struct Tls {
     connector: TlsConnector,
-    /// What the servers' certificates must name; `None`: the address that was connected to.
+    /// Name that the servers' certificates must have; `None`: the address that was connected to.
     server_name: Option<ServerName<'static>>,
 }
 
@@ -75,7 +75,7 @@ impl TlsOptions {
         self
     }
 
-    /// What the servers' certificates must name instead of the address that was connected to.
+    /// Sets the name that the servers' certificates must have instead of the address that was connected to.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
         self

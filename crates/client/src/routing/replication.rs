@@ -18,7 +18,7 @@ pub enum Replication {
 }
 
 impl Replication {
-    /// What `system_schema.keyspaces` says.
+    /// Reads the options of a row of `system_schema.keyspaces`.
     pub fn of_options(options: &BTreeMap<String, String>) -> Self {
         let class = options
             .get("class")
@@ -71,7 +71,7 @@ fn simple(walk: impl Iterator<Item = u16>, factor: usize) -> Box<[u16]> {
     found.into()
 }
 
-/// Of each datacenter: nodes on racks that have none yet come first; those passed over fill up what is missing.
+/// Finds each datacenter's replicas: nodes on racks that have none yet come first; those passed over fill up what is missing.
 fn network(nodes: &[Node], walk: impl Iterator<Item = u16>, factors: &BTreeMap<String, usize>) -> Box<[u16]> {
     struct Datacenter<'a> {
         wanted: usize,

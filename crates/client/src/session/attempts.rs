@@ -45,7 +45,7 @@ struct Attempts<'a> {
     turn: u64,
 }
 
-/// What an attempt came to.
+/// Outcome of an attempt.
 enum Attempt {
     Done(Answer),
     Again,

@@ -147,7 +147,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Whether large answers use buffers again; off only to measure what it saves.
+    /// Sets whether large answers use buffers again; off only to measure what it saves.
     pub fn buffer_pool(mut self, is_on: bool) -> Self {
         self.has_pool = is_on;
         self

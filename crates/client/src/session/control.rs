@@ -1,4 +1,4 @@
-//! What the cluster looks like, kept up to date over a connection of its own.
+//! View of the cluster, kept up to date over a connection of its own.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

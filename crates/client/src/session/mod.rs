@@ -42,7 +42,7 @@ pub struct Session {
     caller: Caller,
 }
 
-/// Who is asking: turns at a busy node go round among callers, however much each of them wants.
+/// Identity of a caller: turns at a busy node go round among callers, however much each of them wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Caller(u64);
 
@@ -90,7 +90,7 @@ struct Counters {
     refused: AtomicU64,
 }
 
-/// What a session has done, and what it is doing.
+/// Counters of a session, and its current state.
 #[derive(Clone, Debug, Default)]
 pub struct SessionStatistics {
     /// Requests handed to a connection, those sent again included.

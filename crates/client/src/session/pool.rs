@@ -35,7 +35,7 @@ pub(super) struct NodePool {
     swallows_disconnects: Arc<AtomicBool>,
 }
 
-/// Whether a node can be asked.
+/// Readiness of a node to be asked.
 #[derive(Clone, Debug)]
 pub(super) enum Readiness {
     /// No attempt has failed since it was last ready: a request may well wait for it.
@@ -77,7 +77,7 @@ impl NodePool {
         pool
     }
 
-    /// What a connection to the node is opened with.
+    /// Returns the target that connections to the node are opened with.
     pub fn target(&self) -> ConnectTarget {
         ConnectTarget {
             address: self.address,
@@ -198,7 +198,7 @@ impl NodePool {
         self.session_changed.notify_waiters();
     }
 
-    /// What is missing: nothing, or the shard to connect to (`None`: any).
+    /// Returns the connection that is missing: none, or the shard to connect to (`None`: any).
     fn missing(&self, open: &[Arc<Connection>]) -> Option<Option<(u16, u16, u16)>> {
         let Some(first) = open.first() else {
             return Some(None);

@@ -60,8 +60,8 @@ impl<'a> Request<'a> {
         matches!(self, Request::Prepare { .. })
     }
 
-    /// What a transaction writes follows from what it finds: run twice it may find what it wrote itself, whoever takes it for
-    /// idempotent. BATCH messages have no transactions in them.
+    /// Returns whether it is a transaction, whose writes follow from what it finds: run twice it may find what it wrote itself,
+    /// whoever takes it for idempotent. BATCH messages have no transactions in them.
     pub fn is_transaction(&self) -> bool {
         match self {
             Request::Query { text, .. } => begins_transaction(text),
@@ -128,7 +128,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Whether the first words of a statement, behind comments, are BEGIN TRANSACTION.
+/// Returns whether the first words of a statement, behind comments, are BEGIN TRANSACTION.
 fn begins_transaction(text: &str) -> bool {
     let follows = |rest: &'_ str, word: &str| {
         let (found, rest) = rest.split_at_checked(word.len())?;

@@ -66,7 +66,7 @@ const HOLD_REFUSED: Duration = Duration::from_secs(1);
 /// Throughput that differs so much from that of the windows before is another server's: no need to hold.
 const SHIFT: f64 = 0.25;
 
-/// What the limit keeps of itself after refusals.
+/// Share of the limit that is kept after refusals.
 const REFUSED_KEEP: f64 = 0.75;
 
 /// A request that has ended.
@@ -74,7 +74,7 @@ const REFUSED_KEEP: f64 = 0.75;
 pub struct Sample {
     pub latency: Duration,
     pub ending: Ending,
-    /// Whether the limit was reached: only then do windows say anything about it.
+    /// True if the limit was reached: only then do windows say anything about it.
     pub is_limited: bool,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct AdaptiveLimit {
     /// Looks at larger limits between two at smaller ones, and those of them that are left.
     looks_up: u32,
     looks_up_left: u32,
-    /// Whether the server's queues were short when they were last looked at.
+    /// True if the server's queues were short when they were last looked at.
     has_short_queues: bool,
 }
 

@@ -19,7 +19,7 @@ use queue::{Ticket, WaitQueue};
 
 use crate::lock::lock;
 
-/// What decides how many requests may be under way.
+/// Rule for how many requests may be under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum ThrottleMode {
     /// Found from the server's answers, and found again when the server changes.
@@ -37,7 +37,7 @@ pub enum ThrottleMode {
 /// a process with some GiB can hold.
 pub(crate) const WAITING_MAX_DEFAULT: usize = 1_000_000;
 
-/// Of a full limit's requests, so many are timed, and at least one in [`UNTIMED_MAX`]; the others are counted.
+/// Requests of a full limit that are timed, and at least one in [`UNTIMED_MAX`]; the others are counted.
 const TIMED_PER_LIMIT: usize = 16;
 const UNTIMED_MAX: usize = 32;
 
@@ -81,7 +81,7 @@ pub struct QueueFull {
     pub waiting_max: usize,
 }
 
-/// What a throttle is doing now.
+/// Current state of a throttle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThrottleStatus {
     /// Requests that may be under way; `usize::MAX` without a limit.
@@ -279,7 +279,7 @@ impl Drop for Acquire {
 #[must_use = "dropping a permit ends its request"]
 pub struct Permit {
     throttle: Arc<Throttle>,
-    /// Of a timed turn.
+    /// Start of a timed turn.
     started: Option<Instant>,
     ending: Ending,
 }

@@ -1,4 +1,4 @@
-//! Who waits for a turn: first come first served for each caller, and the callers in turns.
+//! Queue of those who wait for a turn: first come first served for each caller, and the callers in turns.
 
 use std::collections::{HashMap, VecDeque};
 use std::task::Waker;
@@ -59,7 +59,7 @@ impl WaitQueue {
         Ticket(index)
     }
 
-    /// Whether the turn has come; frees the place if so.
+    /// Returns whether the turn has come; frees the place if so.
     pub fn poll(&mut self, ticket: Ticket, waker: &Waker) -> bool {
         match &mut self.places[ticket.0] {
             Place::Granted => {

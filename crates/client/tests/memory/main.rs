@@ -1,5 +1,5 @@
-//! What requests and waiting callers cost in memory, counted by the allocator on the client's thread; the server's
-//! threads are not counted.
+//! Memory cost of requests and waiting callers, counted by the allocator on the client's thread; the server's threads are
+//! not counted.
 
 #[path = "../session/server.rs"]
 mod server;

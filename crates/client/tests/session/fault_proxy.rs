@@ -44,7 +44,7 @@ pub struct FaultProxy {
     applied: Arc<AtomicU64>,
 }
 
-/// What a proxy does to every connection.
+/// Behaviour of a proxy on every connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Habits {
     /// Its SUPPORTED names none of Helenus' own options, as another server's.
@@ -53,7 +53,7 @@ pub struct Habits {
     pub swallows_disconnects: bool,
 }
 
-/// What requests are answered with; handshakes have other opcodes.
+/// Opcodes of the answers to requests; handshakes have others.
 const RESULT: u8 = 0x08;
 const ERROR: u8 = 0x00;
 const SUPPORTED: u8 = 0x06;

@@ -11,7 +11,7 @@ use super::server::{PATIENCE, any_port, block_on, serve};
 
 const DEADLINE: Duration = Duration::from_millis(400);
 
-/// What a request may be told while its answers are spoilt.
+/// Returns whether a request may be told of this error while its answers are spoilt.
 fn is_clear(error: &RequestError) -> bool {
     matches!(
         error,

@@ -1,4 +1,4 @@
-//! What an application does with a session.
+//! Uses of a session by an application.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

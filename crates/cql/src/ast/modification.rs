@@ -47,7 +47,7 @@ pub enum JsonValue {
     Marker(Marker),
 }
 
-/// What happens to columns the JSON text does not mention.
+/// Value of the columns that the JSON text does not mention.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum JsonDefault {
     #[default]

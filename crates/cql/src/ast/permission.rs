@@ -61,7 +61,7 @@ pub struct ListPermissions {
 }
 
 impl Resource {
-    /// Whether the permission means anything for this kind of resource.
+    /// Returns whether the permission means anything for this kind of resource.
     pub fn supports(&self, permission: Permission) -> bool {
         use Permission::{
             Alter, Authorize, Create, Describe, Drop, Execute, Modify, Select, SelectMasked, Unmask,

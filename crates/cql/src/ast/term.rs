@@ -38,7 +38,7 @@ pub enum Term {
         right: Box<Term>,
     },
     Negation(Box<Term>),
-    /// Of a statement in a transaction: what one of its `LET`s has read.
+    /// Row or column that one of the transaction's `LET`s has read, in a statement of the transaction.
     Reference(Box<Reference>),
 }
 

@@ -24,7 +24,7 @@ pub struct Let {
     pub place: Place,
 }
 
-/// What the client is answered.
+/// Answer to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Returning {
     Select(Box<Select>, Place),

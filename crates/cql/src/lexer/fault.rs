@@ -1,4 +1,4 @@
-//! What can be wrong with the characters of a statement.
+//! Faults in the characters of a statement.
 
 /// Why no token could be cut at some place. Prints as Cassandra's lexer says it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -130,7 +130,7 @@ impl Scanner<'_> {
         Ok(Some(TokenKind::Uuid))
     }
 
-    /// Whether a run of hexadecimal digits begins with a decimal digit but, within a UUID's first group, stops looking
+    /// Returns whether a run of hexadecimal digits begins with a decimal digit but, within a UUID's first group, stops looking
     /// like an integer, a float with an exponent, or a duration of days.
     fn begins_like_uuid_only(&self, run: usize) -> bool {
         let run = run.min(UUID_GROUPS[0]);
@@ -201,7 +201,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Whether a number can be followed by the byte only as part of a duration.
+/// Returns whether a number can be followed by the byte only as part of a duration.
 fn begins_duration_unit(byte: u8) -> bool {
     matches!(
         byte.to_ascii_lowercase(),

@@ -104,7 +104,7 @@ impl Scanner<'_> {
         Ok(kind)
     }
 
-    /// Of the next token, hidden ones included.
+    /// Steps over the next token, hidden ones included, and returns its kind.
     pub fn next_kind(&mut self) -> Result<TokenKind, LexicalFault> {
         use TokenKind as Kind;
         let Some(first) = self.byte(0) else {

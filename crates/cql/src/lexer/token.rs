@@ -1,4 +1,4 @@
-//! What the lexer cuts a statement into.
+//! Tokens into which the lexer cuts a statement.
 
 use super::keyword::{Keyword, KeywordClass};
 
@@ -137,7 +137,7 @@ impl TokenKind {
         }
     }
 
-    /// Whether the token may be used as a name: an identifier, a quoted name or an unreserved keyword.
+    /// Returns whether the token may be used as a name: an identifier, a quoted name or an unreserved keyword.
     pub fn is_identifier(self) -> bool {
         match self {
             TokenKind::Identifier | TokenKind::QuotedName => true,
@@ -146,17 +146,17 @@ impl TokenKind {
         }
     }
 
-    /// Whether the token may be the name of a column, which `""` may too.
+    /// Returns whether the token may be the name of a column, which `""` may too.
     pub fn is_column(self) -> bool {
         self.is_identifier() || self == TokenKind::EmptyQuotedName
     }
 
-    /// Whether the token may be the name of a function (`token`, which is reserved, aside).
+    /// Returns whether the token may be the name of a function (`token`, which is reserved, aside).
     pub fn is_function_identifier(self) -> bool {
         self.is_identifier() && !self.is_not_function()
     }
 
-    /// Whether the token is an unreserved keyword which no function may be named after.
+    /// Returns whether the token is an unreserved keyword which no function may be named after.
     pub fn is_not_function(self) -> bool {
         matches!(self, TokenKind::Keyword(keyword) if keyword.class() == KeywordClass::NotFunction)
     }
@@ -165,7 +165,7 @@ impl TokenKind {
         matches!(self, TokenKind::Keyword(keyword) if keyword.class() == KeywordClass::NativeType)
     }
 
-    /// Whether the token is a constant by itself.
+    /// Returns whether the token is a constant by itself.
     pub fn is_constant(self) -> bool {
         matches!(
             self,
@@ -183,7 +183,7 @@ impl TokenKind {
         )
     }
 
-    /// Whether a term or a selector can begin with the token.
+    /// Returns whether a term or a selector can begin with the token.
     pub fn begins_term(self) -> bool {
         self.is_constant()
             || self.is_identifier()

@@ -11,8 +11,8 @@ use crate::lexer::{Keyword, Lexed, Token, TokenKind, lex_bounded};
 /// real statements stay below twenty.
 pub(super) const NESTING_LEVELS_MAX: usize = 100;
 
-/// Of how many tokens a statement may consist, white space and comments included: a list of 80,000 elements, or a batch
-/// of thousands of INSERTs. Parsing and planning take a microsecond for two or three of them, and a hundred bytes for each;
+/// Tokens of a statement at most, white space and comments included: a list of 80,000 elements, or a batch of thousands of
+/// INSERTs. Parsing and planning take a microsecond for two or three of them, and a hundred bytes for each;
 /// 16 MB of short tokens took a shard for ten seconds and 3 GB.
 pub(super) const TOKENS_MAX: usize = 250_000;
 
@@ -95,7 +95,7 @@ impl<'a> Parser<'a> {
         self.ahead(n + 1);
     }
 
-    /// Whether a clause that Cassandra does not have begins at the `n`th token from here: `USING TIMEOUT`, `USING
+    /// Returns whether a clause that Cassandra does not have begins at the `n`th token from here: `USING TIMEOUT`, `USING
     /// CONCURRENCY` or `BYPASS CACHE`. The second word does not count as looked at.
     pub(super) fn begins_extension(&self, n: usize) -> bool {
         self.is_using_timeout(n) || self.is_using(n, "concurrency") || self.is_bypass_cache(n)
@@ -135,12 +135,12 @@ impl<'a> Parser<'a> {
         self.next() == TokenKind::Keyword(keyword)
     }
 
-    /// Whether the next token is this word, which is no keyword of Cassandra's.
+    /// Returns whether the next token is this word, which is no keyword of Cassandra's.
     pub(super) fn next_is_word(&self, word: &str) -> bool {
         self.is_word(self.token(self.position), word)
     }
 
-    /// Whether the `n`th token from here is this word. It does not count as looked at.
+    /// Returns whether the `n`th token from here is this word. It does not count as looked at.
     pub(super) fn is_word_at(&self, n: usize, word: &str) -> bool {
         let after = self.lexed.tokens.get(self.position..).unwrap_or_default();
         let mut visible = after.iter().filter(|token| token.kind != TokenKind::Hidden);

@@ -164,7 +164,7 @@ impl Parser<'_> {
         Ok(Assignment { column, operation })
     }
 
-    /// What follows `column =`: a value, or the column itself and what is added to it or taken from it.
+    /// Parses the right side of `column =`: a value, or the column itself and what is added to it or taken from it.
     fn assigned_value(&mut self, column: &str) -> Parsed<Operation> {
         if self.next_begins_column_arithmetic()? {
             return self.column_arithmetic(column);
@@ -382,7 +382,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether an assignment may stand beside those before it: a column is set as a whole only once and by itself, a
+/// Columns assigned so far, by which the next assignment is judged: a column is set as a whole only once and by itself, a
 /// field only once.
 #[derive(Default)]
 struct AssignedColumns(HashMap<String, AssignedColumn>);
@@ -394,7 +394,7 @@ struct AssignedColumn {
 }
 
 impl AssignedColumns {
-    /// Whether the assignment goes together with those before it.
+    /// Notes an assignment; returns whether it goes together with those before it.
     fn takes(&mut self, assignment: &Assignment) -> bool {
         let Some(before) = self.0.get_mut(&assignment.column) else {
             let mut column = AssignedColumn::default();

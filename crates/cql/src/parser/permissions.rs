@@ -228,7 +228,7 @@ fn permission(kind: TokenKind) -> Option<Permission> {
     })
 }
 
-/// Whether the text has the form of a JMX object name: a domain, a colon and properties.
+/// Returns whether the text has the form of a JMX object name: a domain, a colon and properties.
 fn is_object_name(name: &str) -> bool {
     let Some((_, properties)) = name.split_once(':') else {
         return false;

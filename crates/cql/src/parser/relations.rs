@@ -212,7 +212,7 @@ impl Parser<'_> {
         Ok(values)
     }
 
-    /// What follows `IN` when one column is tested.
+    /// Parses the values of `IN` when one column is tested.
     pub(super) fn in_values(&mut self) -> Parsed<InValues> {
         if self.next_is_marker() {
             return self.marker().map(InValues::Marker);

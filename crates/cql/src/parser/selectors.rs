@@ -6,13 +6,13 @@ use super::terms::product_operator;
 use crate::ast::{ArithmeticOperator, CellAttribute, SelectItem, Selection, Selector, Term};
 use crate::lexer::{Keyword, TokenKind};
 
-/// What a name or marker turns out to be after looking ahead.
+/// Form of a name or marker, as it turns out after looking ahead.
 enum NameForm {
     Plain,
     Function,
 }
 
-/// What may be written after a selector to look inside its value.
+/// Access written after a selector to look inside its value.
 enum Modifier {
     Field(String),
     Element(Term),

@@ -6,7 +6,7 @@ use super::types::is_parametrized_type;
 use crate::ast::{ArithmeticOperator, Literal, LiteralKind, Term};
 use crate::lexer::{Keyword, TokenKind};
 
-/// What a term turns out to be after looking ahead.
+/// Form of a term, as it turns out after looking ahead.
 enum TermForm {
     Value,
     Function,
@@ -432,12 +432,12 @@ pub(super) fn product_operator(kind: TokenKind) -> Option<ArithmeticOperator> {
     }
 }
 
-/// Whether a parenthesis after the name makes a term of it: a call, or `CAST(`.
+/// Returns whether a parenthesis after the name makes a term of it: a call, or `CAST(`.
 fn is_callable(kind: TokenKind) -> bool {
     kind.is_function_identifier() || kind == TokenKind::Keyword(Keyword::Cast)
 }
 
-/// Whether the name alone in parentheses is a type.
+/// Returns whether the name alone in parentheses is a type.
 fn may_name_type(kind: TokenKind) -> bool {
     kind == TokenKind::Keyword(Keyword::Key)
         || (kind.is_function_identifier() && kind != TokenKind::Keyword(Keyword::Count))

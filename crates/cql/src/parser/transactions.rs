@@ -208,12 +208,12 @@ impl Parser<'_> {
             }
     }
 
-    /// Whether a term may be, and is, `row.column`.
+    /// Returns whether a term may be, and is, `row.column`.
     pub(super) fn next_is_reference_term(&self) -> bool {
         self.takes_references && self.look(2) == TokenKind::Dot && self.next_is_reference()
     }
 
-    /// What follows a term of a transaction's condition, counted from 1.
+    /// Returns whether the `n`th token from here, counted from 1, follows a term of a transaction's condition.
     pub(super) fn ends_row_condition(&self, n: usize) -> bool {
         self.is_in_transaction && (self.look(n).is_comparison() || self.is_word_at(n, "then"))
     }

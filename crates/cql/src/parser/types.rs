@@ -158,7 +158,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether the keyword is a type when parameters follow it, and a name otherwise.
+/// Returns whether the keyword is a type when parameters follow it, and a name otherwise.
 pub(super) fn is_parametrized_type(kind: TokenKind) -> bool {
     matches!(
         kind,

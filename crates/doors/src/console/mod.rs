@@ -14,9 +14,9 @@ pub enum Asset {
     Page,
     /// How it looks.
     Style,
-    /// What it does.
+    /// Its behaviour.
     Script,
-    /// What it knows of CQL.
+    /// Its completions: words of CQL, and names of the schema.
     Language,
     /// Its icon.
     Icon,

@@ -24,7 +24,7 @@ pub struct Answers {
     pub pieces: mpsc::Sender<Piece>,
     pub compression: Option<Compression>,
     pub memory: Arc<Memory>,
-    /// What the end says besides the status.
+    /// Trailers of the end besides the status.
     pub trailers: RefCell<HeaderMap>,
 }
 

@@ -29,7 +29,7 @@ pub struct Call {
     pub uri: Uri,
 }
 
-/// What the work on a call knows of it.
+/// Caller, headers, timeout and compression of a call, for the work on it.
 pub struct Context {
     pub caller: Rc<Caller>,
     pub headers: HeaderMap,
@@ -47,7 +47,7 @@ impl Context {
         self.caller.client(&self.headers, "helenus grpc").await
     }
 
-    /// What is left of the call's time.
+    /// Time that the call has left; `None` without a timeout.
     pub fn time_left(&self) -> Option<Duration> {
         let since = self.caller.since(self.received_ns);
         self.timeout.map(|timeout| timeout.saturating_sub(since))

@@ -23,7 +23,7 @@ pub const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 /// The header with which each side says what it understands.
 pub const ACCEPTED: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
-/// What we understand.
+/// Encodings that we understand.
 pub const UNDERSTOOD: &str = "gzip,zstd";
 
 /// zstd's fastest level that is worth its name; gzip's fastest.

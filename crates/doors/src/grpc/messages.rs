@@ -19,7 +19,7 @@ const PREFIX_BYTES: usize = 5;
 /// Reads a call's messages.
 pub struct Messages {
     incoming: Incoming,
-    /// What has come and is not read.
+    /// Bytes that have come and are not read.
     rest: Bytes,
     compression: Option<Compression>,
     memory: Arc<Memory>,
@@ -105,7 +105,7 @@ impl Messages {
         }
     }
 
-    /// Whether so many bytes are there, if need be after some more have come.
+    /// Returns whether so many bytes are there, if need be after some more have come.
     async fn fill(&mut self, bytes: usize) -> bool {
         if self.rest.is_empty() {
             // Most messages come in one piece, and are read where it lies.

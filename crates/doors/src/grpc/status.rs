@@ -145,7 +145,7 @@ fn code_of_error(code: ErrorCode) -> Code {
     }
 }
 
-/// What an error says besides its words: the trailer's name, and the message in it.
+/// Details of an error besides its words: the trailer's name, and the message in it.
 fn detail(body: &ErrorBody<'_>) -> Option<(&'static str, Vec<u8>)> {
     Some(match body {
         ErrorBody::Unavailable {

@@ -14,7 +14,7 @@ use crate::statements::Values;
 /// The values of a request: in order, by name, or none.
 pub struct JsonValues<'a> {
     given: Given<'a>,
-    /// What the timestamp `now` stands for.
+    /// Milliseconds since the Unix epoch that the timestamp `now` stands for.
     now_ms: i64,
 }
 

@@ -24,7 +24,7 @@ use crate::console;
 use crate::failure::Failure;
 use crate::routes::{Received, Route};
 
-/// What the doors answer, for programs (OpenAPI 3.1).
+/// Description of the door's requests and answers, for programs (OpenAPI 3.1).
 pub const OPENAPI: &str = include_str!("openapi.json");
 
 const JSON: &str = "application/json";
@@ -54,7 +54,7 @@ pub async fn answer(
     }
 }
 
-/// What the console asks first.
+/// Answers the first request of the console.
 fn information(caller: &Rc<Caller>) -> Response<Body> {
     let text = format!(
         "{{\"server\":\"Helenus\",\"version\":\"{}\",\"authentication\":{},\"read_only\":{}}}",

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// Rows of a page where the request does not say.
 const PAGE_SIZE_DEFAULT: u32 = 1_000;
 
-/// What `/v1/query` and `/v1/batch` have in common.
+/// Parameters that `/v1/query` and `/v1/batch` have in common.
 #[derive(Debug, Default)]
 pub struct Execution {
     pub keyspace: Option<String>,

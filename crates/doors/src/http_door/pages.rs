@@ -22,7 +22,7 @@ use crate::memory::Memory;
 /// The media type of lines.
 pub const LINES: &str = "application/x-ndjson";
 
-/// What is asked for, page by page.
+/// Query whose rows are asked for page by page.
 pub struct Asked {
     pub text: String,
     pub values: Option<Box<RawValue>>,

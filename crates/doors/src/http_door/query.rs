@@ -94,7 +94,7 @@ async fn document(
     Ok(whole(StatusCode::OK, JSON, taken.charge(document)))
 }
 
-/// Whether the rows are wanted as lines, all pages of them.
+/// Returns whether the rows are wanted as lines, all pages of them.
 fn asks_for_lines(headers: &HeaderMap) -> bool {
     let accepted = headers
         .get_all(ACCEPT)

@@ -71,7 +71,7 @@ fn a_client_of_http1_that_sends_no_more_gets_its_answer() {
     }
 }
 
-/// Whoever has gone without having asked anything is not waited for: who has asked, and went before, is still there.
+/// A client that has gone without having asked anything is not waited for: one that has asked, and went before, is still there.
 #[test]
 fn a_client_that_goes_at_rest_is_gone_before_one_that_waits_for_an_answer() {
     let served = Served::start();

@@ -463,7 +463,7 @@ fn reflection_describes_what_is_served() {
     });
 }
 
-/// What a balancer has to know before the connection goes.
+/// A balancer has to know of the drain before the connection goes.
 #[test]
 fn a_drain_tells_health_first_then_ends_streams_and_connections() {
     let served = Served::start();

@@ -1,4 +1,4 @@
-//! What clients of the gRPC and HTTP doors see, over sockets.
+//! The gRPC and HTTP doors as clients see them, over sockets.
 
 mod compression;
 mod ends;

@@ -18,7 +18,7 @@ pub const CONTINUATION: u8 = 9;
 
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
-/// Of SETTINGS and PING.
+/// Flag of SETTINGS and PING.
 pub const ACK: u8 = 1;
 
 /// A frame as it is sent.

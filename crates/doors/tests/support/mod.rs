@@ -26,7 +26,7 @@ pub struct Served {
     running: Option<Node>,
 }
 
-/// What differs between tests.
+/// Settings that differ between tests.
 #[derive(Clone, Default)]
 pub struct Serving {
     pub asks_for_passwords: bool,

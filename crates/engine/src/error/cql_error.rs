@@ -84,7 +84,7 @@ pub enum CqlError {
 const _: () = assert!(size_of::<CqlError>() <= 24);
 
 impl CqlError {
-    /// Whether drivers take it for a promise that nothing was done, and send the statement again.
+    /// Returns whether drivers take it for a promise that nothing was done, and send the statement again.
     pub fn promises_nothing_was_done(&self) -> bool {
         matches!(
             self,

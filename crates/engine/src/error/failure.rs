@@ -1,4 +1,4 @@
-//! What some kinds of errors carry.
+//! Details that some kinds of errors carry.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use helenus_protocol::{Consistency, FailureReason};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PreparedId(pub [u8; 16]);
 
-/// What `CREATE` without `IF NOT EXISTS` found.
+/// Keyspace or table that `CREATE` without `IF NOT EXISTS` found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlreadyExists {
     Keyspace { keyspace: String },
@@ -24,7 +24,7 @@ pub struct FunctionFailure {
     /// In CQL syntax.
     pub argument_types: Vec<String>,
     pub detail: String,
-    /// Whether the detail is the whole message.
+    /// True if the detail is the whole message.
     pub is_detail_alone: bool,
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn cast_function(from: &CqlType, to: &CqlType) -> Option<NativeFuncti
         .then(|| NativeFunction::scalar(name(to), ScalarKind::Cast, [from.clone()], to.clone()))
 }
 
-/// Whether anything at all converts to the type.
+/// Returns whether anything at all converts to the type.
 pub(crate) fn is_cast_target(to: &CqlType) -> bool {
     is_numeric(to) && *to != CqlType::Counter
         || matches!(
@@ -172,7 +172,7 @@ fn text_of(from: &CqlType, bytes: &[u8]) -> String {
     }
 }
 
-/// What Java's parser stumbles over when a number that is not finite becomes a decimal.
+/// Returns the character at which Java's parser fails when a number that is not finite becomes a decimal.
 fn first_letter(number: &Number) -> char {
     if number.to_f64().is_nan() { 'N' } else { 'I' }
 }

@@ -116,7 +116,8 @@ fn of_double(kind: MathKind, value: f64) -> f64 {
     }
 }
 
-/// Of decimals and varints. Exponentials and logarithms have as many digits as the number, and at least 32.
+/// Computes functions of decimals and varints. Exponentials and logarithms have as many digits as the number, and at least
+/// 32.
 fn of_big(kind: MathKind, number: &Number) -> Result<Number, CqlError> {
     let Some(decimal) = number.to_decimal() else {
         return Ok(number.clone());

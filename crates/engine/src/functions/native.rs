@@ -72,7 +72,7 @@ pub enum AggregateKind {
     Maximum,
 }
 
-/// What functions of time read: the time of the request, so that a statement sees one moment.
+/// Clock of functions of time: the time of the request, so that a statement sees one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     /// Microseconds since 1970 by the server's clock.
@@ -128,7 +128,7 @@ impl NativeFunction {
         }
     }
 
-    /// Whether it takes a text as long as clients like.
+    /// Returns whether it decodes JSON, a text as long as clients like.
     pub(crate) fn decodes_json(&self) -> bool {
         matches!(self.kind, FunctionKind::Scalar(ScalarKind::FromJson))
     }
@@ -148,7 +148,7 @@ impl NativeFunction {
         QualifiedFunctionName(self.name)
     }
 
-    /// What receives the argument at `index`; bind markers are named by it.
+    /// Returns the receiver of the argument at `index`; bind markers are named by it.
     pub(crate) fn argument_receiver(&self, index: usize) -> Receiver {
         let cql_type = self.argument_types.get(index).cloned().unwrap_or(CqlType::Blob);
         Receiver::new(format!("arg{index}({})", self.qualified_name()), cql_type)
@@ -230,7 +230,7 @@ impl NativeFunction {
 }
 
 impl ScalarKind {
-    /// Whether what it does takes longer than going through its arguments' bytes.
+    /// Returns whether computing it takes longer than going through its arguments' bytes.
     fn computes_numbers(&self) -> bool {
         matches!(
             self,

@@ -95,7 +95,7 @@ impl fmt::Display for FunctionCallName {
     }
 }
 
-/// Whether the function of this name takes its argument types from the call instead of having overloads.
+/// Returns whether the function of this name takes its argument types from the call instead of having overloads.
 pub(crate) fn is_inferred(name: &FunctionCallName) -> bool {
     name.native_name().is_some_and(|name| {
         matches!(name, "token" | "min" | "max")

@@ -26,7 +26,7 @@ pub struct Attributes {
 /// The time of what a conditional statement writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Ballot {
-    /// Of what is live.
+    /// Timestamp of what is live.
     pub timestamp_us: i64,
     pub deletion_us: i64,
 }
@@ -35,7 +35,7 @@ pub struct Ballot {
 #[derive(Clone, Copy, Debug)]
 pub struct WriteTime {
     pub timestamp_us: i64,
-    /// Of deletions; that of what is live, but for conditional statements.
+    /// Timestamp of deletions; that of what is live, but for conditional statements.
     pub deletion_us: i64,
     /// Seconds; 0 for ever.
     pub ttl_s: u32,

@@ -33,7 +33,8 @@ pub struct BatchPlan {
 }
 
 impl BatchPlan {
-    /// Whether a statement has an IF clause; then only a [`ConditionalRequest`](super::ConditionalRequest) executes the batch.
+    /// Returns whether a statement has an IF clause; then only a [`ConditionalRequest`](super::ConditionalRequest) executes the
+    /// batch.
     pub fn is_conditional(&self) -> bool {
         self.is_conditional
     }
@@ -47,7 +48,7 @@ impl BatchPlan {
         write_kind(self.kind, self.statements.first())
     }
 
-    /// Whether building its updates would hold a shard for long.
+    /// Returns whether building its updates would hold a shard for long.
     pub fn is_long_to_build(&self, values: &BoundValues<'_>) -> bool {
         let counts = self
             .statements
@@ -165,7 +166,7 @@ impl From<CqlError> for FailedStatement {
 /// An unlogged batch over more partitions than this is warned of; Cassandra's default.
 const UNLOGGED_PARTITIONS_WARN: usize = 10;
 
-/// What the client of an unlogged batch is told when it covers that many partitions of these tables.
+/// Returns the warning to the client of an unlogged batch that covers that many partitions of these tables.
 pub fn unlogged_batch_warning<'p>(
     kind: BatchKind,
     partition_count: usize,

@@ -167,7 +167,7 @@ fn cell<'c>(
     }
 }
 
-/// What is written to a collection or user type that has a cell for each part.
+/// Writes to a collection or user type that has a cell for each part.
 struct MultiCellColumn<'o> {
     column: ColumnId,
     cql_type: &'o CqlType,

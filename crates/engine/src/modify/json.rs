@@ -30,7 +30,7 @@ struct JsonTarget {
     cql_type: CqlType,
 }
 
-/// What a text says of one column.
+/// Value that a text gives one column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Decoded {
     Value(Vec<u8>),
@@ -38,11 +38,11 @@ enum Decoded {
     Unset,
 }
 
-/// What the columns of a text are, decoded.
+/// Values that a text gives its columns, decoded.
 #[derive(Debug)]
 pub struct DecodedRow(Vec<Decoded>);
 
-/// What an INSERT gives the columns of its table, whatever it is written as.
+/// Values that an INSERT gives the columns of its table, whatever it is written as.
 #[derive(Debug, Default)]
 pub(super) struct Inserted<'t> {
     pub keys: Vec<(&'t ColumnMetadata, Expression)>,

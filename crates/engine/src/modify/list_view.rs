@@ -25,7 +25,7 @@ pub struct StoredList {
 #[derive(Debug)]
 pub struct ListView {
     stored: Rc<StoredList>,
-    /// What the statement writes, in the order of paths; no chunk is empty.
+    /// Changes of the statement, in the order of paths; no chunk is empty.
     chunks: Vec<Chunk>,
     /// How many of the statement's cells are among the changes.
     taken: usize,
@@ -33,7 +33,7 @@ pub struct ListView {
     growth: isize,
     /// The paths that were written with a value; it may have changed since.
     paths_by_value: HashMap<Vec<u8>, Vec<Vec<u8>>>,
-    /// Of none of them anything stored is left.
+    /// Values of which no stored element is left.
     discarded: HashSet<Vec<u8>>,
 }
 
@@ -176,7 +176,8 @@ impl ListView {
         chunk.changes.get(found)
     }
 
-    /// Of two writes of one statement to a place a tombstone counts, else the greater value: they have the same time.
+    /// Adds a change. Of two writes of one statement to a place a tombstone counts, else the greater value: they have the same
+    /// time.
     fn put(&mut self, path: &[u8], value: Option<&[u8]>) {
         let at = self.chunk_of(path);
         if self.chunks.is_empty() {
@@ -219,7 +220,7 @@ impl Chunk {
             .binary_search_by(|change| compare(&change.path, path))
     }
 
-    /// Whether the value becomes that of a change.
+    /// Makes the value that of a change if it counts, and returns whether it does.
     fn change(&mut self, index: usize, value: Option<&[u8]>) -> bool {
         let change = &mut self.changes[index];
         let is_newer = match (&change.value, value) {
@@ -269,7 +270,7 @@ mod tests {
         path
     }
 
-    /// What the view must say, from the stored cells and all that was written.
+    /// Computes what the view must say, from the stored cells and all that was written.
     fn present(
         stored: &[(Vec<u8>, Vec<u8>)],
         written: &[(Vec<u8>, Option<Vec<u8>>)],

@@ -1,4 +1,4 @@
-//! What happens to one column.
+//! Changes of one column.
 
 use helenus_cql::ast::{DeletionTarget, Operation as RawOperation, Term};
 use helenus_schema::{ColumnId, ColumnMetadata};
@@ -17,7 +17,7 @@ pub struct Operation {
     pub column: ColumnId,
     pub cql_type: CqlType,
     pub change: Change,
-    /// Of an index that orders the column's vectors: it does not take all of them.
+    /// Similarity of an index that orders the column's vectors: it does not take all of them.
     pub similarity: Option<Similarity>,
 }
 
@@ -32,7 +32,7 @@ pub enum Change {
     Add(Expression),
     /// Elements out of a set or keys out of a map, given as a set.
     Discard(Expression),
-    /// What a counter grows by, or with `is_negated` shrinks by.
+    /// Increment of a counter, or with `is_negated` decrement.
     Count {
         by: Expression,
         is_negated: bool,
@@ -64,7 +64,7 @@ pub enum Change {
     DeleteField(i16),
 }
 
-/// Whether the row that a statement changes is read first.
+/// Reading of the row before a statement changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowBefore {
     Unread,
@@ -82,7 +82,7 @@ impl Operation {
         )
     }
 
-    /// Whether it changes the value that it finds.
+    /// Returns whether it changes the value that it finds.
     pub fn adds_to_own(&self) -> bool {
         matches!(self.change, Change::AddToOwn { .. })
     }

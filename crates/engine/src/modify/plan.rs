@@ -19,23 +19,23 @@ use crate::term::BoundValues;
 /// numbers, of which thousands may be written out.
 const WRITTEN_OUT_BYTES_PER_UNIT: u64 = 64;
 
-/// What an INSERT, UPDATE or DELETE does; immutable, shared by all executions.
+/// Plan of an INSERT, UPDATE or DELETE; immutable, shared by all executions.
 #[derive(Clone, Debug)]
 pub struct ModifyPlan {
     pub kind: StatementKind,
     pub table: Arc<TableMetadata>,
     pub(super) keys: WhereClause,
-    /// Whether a column of the key is given several values.
+    /// True if a column of the key is given several values.
     has_in: bool,
-    /// Of the table.
+    /// True if the table is one of counters.
     is_counter: bool,
     /// Where the values of all columns come from, if that is one bound text.
     pub(super) json: Option<Box<JsonSource>>,
-    /// Whether a function decodes JSON that is bound.
+    /// True if a function decodes JSON that is bound.
     decodes_json: bool,
-    /// Whether binding may take long, which [`named_count`](Self::named_count) tells.
+    /// True if binding may take long, which [`named_count`](Self::named_count) tells.
     may_be_long: bool,
-    /// What its written-out values take to build, as rows and partitions count.
+    /// Cost of building its written-out values, counted in rows and partitions.
     written_out: u64,
     pub(super) attributes: Attributes,
     pub(super) conditions: Option<Box<ConditionPlan>>,
@@ -74,8 +74,8 @@ impl ModifyPlan {
         }
     }
 
-    /// Whether it is about counters. Its updates say what they grow by; the shard that owns a partition makes of it what they
-    /// are then ([`helenus_storage::store::Counting`]).
+    /// Returns whether it is about counters. Its updates say what they grow by; the shard that owns a partition makes of it what
+    /// they are then ([`helenus_storage::store::Counting`]).
     #[inline]
     pub fn is_counter(&self) -> bool {
         self.is_counter
@@ -90,13 +90,13 @@ impl ModifyPlan {
         }
     }
 
-    /// Whether the statement has an IF clause; then only a [`ConditionalRequest`](super::ConditionalRequest) executes it.
+    /// Returns whether the statement has an IF clause; then only a [`ConditionalRequest`](super::ConditionalRequest) executes it.
     #[inline]
     pub fn is_conditional(&self) -> bool {
         self.conditions.is_some()
     }
 
-    /// Whether the statement must see lists before it changes them; then only
+    /// Returns whether the statement must see lists before it changes them; then only
     /// [`updates_reading`](Self::updates_reading), on the shard that owns the rows, can execute it.
     pub fn needs_read(&self) -> bool {
         self.static_operations
@@ -119,14 +119,14 @@ impl ModifyPlan {
         self
     }
 
-    /// Whether each column of the key that is named is given one value, or a range of them, and no value is decoded: such a
-    /// statement writes to one partition, and takes no time to bind, whatever its values are.
+    /// Returns whether each column of the key that is named is given one value, or a range of them, and no value is decoded:
+    /// such a statement writes to one partition, and takes no time to bind, whatever its values are.
     #[inline]
     pub fn is_short_to_build(&self) -> bool {
         !self.may_be_long
     }
 
-    /// Whether each column of the partition key is given one value.
+    /// Returns whether each column of the partition key is given one value.
     pub fn names_one_partition(&self) -> bool {
         let restrictions = &self.keys.partition;
         restrictions
@@ -134,7 +134,7 @@ impl ModifyPlan {
             .all(|restriction| matches!(restriction.kind, RestrictionKind::Equal(_)))
     }
 
-    /// Whether building its updates would hold a shard for long.
+    /// Returns whether building its updates would hold a shard for long.
     pub fn is_long_to_build(&self, values: &BoundValues<'_>) -> bool {
         self.named_count(values) > BOUND_AT_ONCE_MAX
     }
@@ -154,7 +154,7 @@ impl ModifyPlan {
         named.saturating_add(values_count)
     }
 
-    /// Of that, what the decoding of texts comes to.
+    /// Returns the part of [`named_count`](Self::named_count) that the decoding of texts comes to.
     pub(super) fn json_count(&self, values: &BoundValues<'_>) -> u64 {
         match &self.json {
             Some(json) => json.effort(values),
@@ -167,12 +167,12 @@ impl ModifyPlan {
         self.attributes.timestamp.is_some()
     }
 
-    /// Whether rows (and not only the static row or whole partitions) are touched.
+    /// Returns whether rows (and not only the static row or whole partitions) are touched.
     pub(super) fn updates_rows(&self) -> bool {
         self.table.clustering_count == 0 || !self.keys.clustering.is_empty()
     }
 
-    /// Whether the statement deletes everything under its keys rather than some columns.
+    /// Returns whether the statement deletes everything under its keys rather than some columns.
     pub(super) fn deletes_rows(&self) -> bool {
         self.kind == StatementKind::Delete
             && self.static_operations.is_empty()

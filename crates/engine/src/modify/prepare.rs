@@ -97,7 +97,7 @@ fn check_table(plan: &ModifyPlan) -> Result<(), CqlError> {
     Ok(())
 }
 
-/// Whether only the static row is written, and looked at.
+/// Returns whether only the static row is written, and looked at.
 fn is_static_only(
     static_operations: &[Operation],
     regular_operations: &[Operation],
@@ -298,7 +298,7 @@ fn prepare_delete(
     ))
 }
 
-/// Whether each column of the clustering key is given a value or several.
+/// Returns whether each column of the clustering key is given a value or several.
 fn names_rows(keys: &WhereClause, table: &TableMetadata) -> bool {
     let named = keys
         .clustering

@@ -57,14 +57,14 @@ impl PriorLists for NoPriorLists {
     }
 }
 
-/// What a statement that reads lists, or a batch of such, holds between its runs: the lists that were read, and the one that is
-/// being read. Each run finds those again.
+/// State of a statement that reads lists, or of a batch of such, between its runs: the lists that were read, and the one that
+/// is being read. Each run finds those again.
 #[derive(Debug)]
 pub struct ListReading {
     finished: HashMap<ListPlace, Rc<StoredList>>,
     /// Pins the pages of all lists.
     reading: ReadState,
-    /// What the last run lacked.
+    /// Pages that the last run lacked.
     absent: Option<Box<AbsentPages>>,
 }
 

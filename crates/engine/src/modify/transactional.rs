@@ -51,7 +51,7 @@ impl ModifyPlan {
         self.attributes.ttl.is_some()
     }
 
-    /// Whether it changes what it finds, or an element of a list by its place or value.
+    /// Returns whether it changes what it finds, or an element of a list by its place or value.
     pub(crate) fn reads_its_row(&self) -> bool {
         let mut operations = self.static_operations.iter().chain(&self.regular_operations);
         operations.any(|operation| operation.needs_read() || operation.adds_to_own())
@@ -151,7 +151,7 @@ impl<'p> TransactionUpdates<'p> {
     }
 }
 
-/// What a statement finds before the transaction has written anything.
+/// Row that a statement finds before the transaction has written anything.
 struct OwnRow<'r>(&'r StoredRow);
 
 impl PriorLists for OwnRow<'_> {

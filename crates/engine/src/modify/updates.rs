@@ -25,9 +25,9 @@ use crate::term::{BoundValues, Evaluated, EvaluationContext};
 /// Takes a packed update and the token of its partition.
 pub type EmitUpdate<'e> = dyn FnMut(Token, &[u8]) -> Result<(), CqlError> + 'e;
 
-/// What a statement is built in.
+/// Context in which a statement is built.
 struct Surroundings<'s> {
-    /// Of conditional statements.
+    /// Ballot of a conditional statement.
     ballot: Option<Ballot>,
     lists: &'s mut dyn PriorLists,
     /// Updates are made of the partitions that this is true of.
@@ -457,8 +457,8 @@ impl<'t> Target<'t> {
     }
 }
 
-/// What one statement, or all of a batch together, may write, in bytes. A request brings at most 16 MiB, but by an IN each
-/// value is written as often as there are keys; all of it is built before any of it is written.
+/// Bytes that one statement, or all of a batch together, may write. A request brings at most 16 MiB, but by an IN each value
+/// is written as often as there are keys; all of it is built before any of it is written.
 pub const WRITTEN_BYTES_MAX: usize = 64 << 20;
 
 /// Refuses to build more of a statement's or batch's updates.

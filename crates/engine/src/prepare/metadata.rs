@@ -9,11 +9,11 @@ use crate::CqlError;
 use crate::heap_bytes::{HeapBytes, allocation_bytes};
 use crate::term::ColumnSpec;
 
-/// What a statement returns.
+/// Metadata of the columns that a statement returns.
 #[derive(Debug)]
 pub struct ResultMetadata {
     pub columns: Vec<ColumnSpec>,
-    /// What v5 clients know the metadata by: changes with names and types.
+    /// Digest that v5 clients know the metadata by: changes with names and types.
     pub id: [u8; 16],
     /// v3, v4, and v5 with all later ones.
     encoded: [response::ResultMetadata; 3],

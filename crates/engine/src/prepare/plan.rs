@@ -55,7 +55,7 @@ pub enum Plan {
 }
 
 impl Prepared {
-    /// What the statement holds of the heap, in bytes: its plan, its metadata, its text and itself.
+    /// Heap bytes that the statement holds: its plan, its metadata, its text and itself.
     pub fn heap_bytes(&self) -> usize {
         let syntax_tree = match self.plan.is_syntax_tree() {
             true => self.query.len() * SYNTAX_TREE_BYTES_PER_TEXT_BYTE,
@@ -83,7 +83,7 @@ impl Prepared {
 }
 
 impl Plan {
-    /// Whether it is the statement as it was written.
+    /// Returns whether it is the statement as it was written.
     fn is_syntax_tree(&self) -> bool {
         matches!(self, Plan::Schema(_) | Plan::Role(_) | Plan::Describe(_))
     }

@@ -51,7 +51,7 @@ fn from_bytes(bytes: &[u8]) -> Result<Duration, CqlError> {
         .map_err(|_| invalid!("Timeout values must be non-negative"))
 }
 
-/// What the statement says after `USING TIMEOUT`.
+/// Returns the term of the statement after `USING TIMEOUT`.
 pub(super) fn timeout_of(statement: &Statement) -> Option<&Term> {
     match statement {
         Statement::Select(select) => select.timeout.as_ref(),

@@ -1,4 +1,4 @@
-//! What a SELECT comes to with the values of one execution: bound once, for all of its reads.
+//! SELECT with the values of one execution: bound once, for all of its reads.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) fn json_effort<'v>(values: impl IntoIterator<Item = Value<'v>>) -> u6
     bytes.sum::<u64>() / JSON_BYTES_PER_VALUE
 }
 
-/// What the INs on the partition key multiply to, and those on clustering columns; `None` where there is no IN.
+/// Products of the INs on the partition key, and of those on clustering columns; `None` where there is no IN.
 pub type InProducts = (Option<u64>, Option<u64>);
 
 /// Partitions by the shard that owns them, and the slices of each.
@@ -45,7 +45,7 @@ pub(crate) type BoundPlaces = (Vec<(ShardId, ReadPartitions)>, Vec<Slice>);
 #[derive(Debug)]
 pub struct BoundSelect {
     pub(super) targets: Arc<Vec<Target>>,
-    /// What the page before this one ended in.
+    /// Index of the target that the page before this one ended in.
     pub(super) first_target: usize,
     /// Its error is told only if there is anything to read, as in Cassandra.
     pub(super) clause: Result<Arc<BoundClause>, CqlError>,
@@ -54,23 +54,23 @@ pub struct BoundSelect {
     pub(super) rows_per_partition_max: u32,
     pub(super) page_rows: u32,
     pub(super) paging_state: Option<PagingState>,
-    /// What the client is to be told.
+    /// Warnings for the client.
     pub(super) warnings: Vec<String>,
 }
 
-/// Of the WHERE clause what each read of a shard needs.
+/// Part of the WHERE clause that each read of a shard needs.
 #[derive(Debug)]
 pub struct BoundClause {
     pub(super) partition_filters: Vec<Filter>,
     pub(super) row_filters: Vec<Filter>,
     pub(super) slices: Vec<Slice>,
-    /// What indexes say of the filters.
+    /// Index predicates of the filters.
     pub(super) index: Vec<IndexPredicate>,
     pub(super) nearest: Option<BoundNearest>,
 }
 
 impl BoundSelect {
-    /// What takes long to free; nothing of a short one.
+    /// Returns the parts that take long to free; none of a short one.
     pub fn shared_if_long(&self) -> Vec<Arc<dyn Send + Sync>> {
         let mut shared: Vec<Arc<dyn Send + Sync>> = Vec::new();
         if self.targets.len() as u64 > BOUND_AT_ONCE_MAX {
@@ -93,7 +93,7 @@ impl BoundClause {
 }
 
 impl SelectPlan {
-    /// Whether [`bind`](Self::bind) would hold its thread for long. Looks at no value but for how long it is.
+    /// Returns whether [`bind`](Self::bind) would hold its thread for long. Looks at no value but for how long it is.
     pub fn is_long_to_bind(&self, values: &BoundValues<'_>) -> bool {
         let product = |restrictions| in_product(restrictions, values).unwrap_or(0);
         let filtered: u64 = self

@@ -29,10 +29,10 @@ pub struct SelectExecution<'a> {
     plan: &'a SelectPlan,
     values: &'a BoundValues<'a>,
     options: &'a QueryOptions<'a>,
-    /// What is read, in order; from `next_target` on it is still to be.
+    /// Targets of the reads, in order; those from `next_target` on are still to be read.
     targets: Arc<Vec<Target>>,
     next_target: usize,
-    /// Of all reads; an error until it is told.
+    /// WHERE clause of all reads; an error until it is told.
     clause: Option<Result<Arc<BoundClause>, CqlError>>,
     in_products: InProducts,
     after: Option<Position>,
@@ -128,7 +128,7 @@ impl<'a> SelectExecution<'a> {
         }
     }
 
-    /// What is being read, or is next.
+    /// Returns the target that is being read, or is next.
     fn target(&self) -> Option<&Target> {
         self.targets.get(self.next_target)
     }
@@ -250,7 +250,7 @@ impl<'a> SelectExecution<'a> {
         Ok(())
     }
 
-    /// What the rows take that it has so far, and will take before it has ended.
+    /// Returns the bytes that its rows take so far, and will take before it has ended.
     pub fn output_bytes(&self) -> usize {
         let copies = if self.plan.is_sorted_later() { 2 } else { 1 };
         copies * self.output.capacity()
@@ -404,7 +404,7 @@ impl<'a> SelectExecution<'a> {
         self.in_products
     }
 
-    /// What the client is to be told with the result.
+    /// Takes the warnings that the client is told with the result.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }

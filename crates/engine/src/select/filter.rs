@@ -21,7 +21,8 @@ use crate::term::{Evaluated, EvaluationContext, Expression};
 pub struct Filter {
     column: ColumnMetadata,
     test: Test,
-    /// Of the index that Cassandra would read by, if that compares in its own way; the test's values are made alike already.
+    /// Collation of the index that Cassandra would read by, if that compares in its own way; the test's values are made alike
+    /// already.
     collation: Option<(IndexId, Collation)>,
     /// The value of a comparison that the column's type has to accept, too.
     plain: Option<Vec<u8>>,
@@ -43,7 +44,7 @@ enum Test {
     },
 }
 
-/// What a filter wants of its column, as an index can be asked for it.
+/// Condition of a filter on its column, as an index can be asked for it.
 pub enum Sought<'f> {
     Between {
         from: Bound<&'f [u8]>,
@@ -121,7 +122,7 @@ impl Filter {
         })
     }
 
-    /// Whether the test looks at the partition only: then it is made once for all of its rows.
+    /// Returns whether the test looks at the partition only: then it is made once for all of its rows.
     pub fn is_of_partition(&self) -> bool {
         matches!(self.column.kind, ColumnKind::PartitionKey | ColumnKind::Static)
     }
@@ -190,7 +191,7 @@ impl Filter {
     }
 }
 
-/// What a test would ask an index for.
+/// Kind of query that a test would ask an index for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UseOfIndex {
     Equality,
@@ -223,7 +224,7 @@ impl Test {
         }
     }
 
-    /// Of the whole value; a collection is gone through once.
+    /// Counts the comparisons with the whole value; a collection is gone through once.
     fn comparisons(&self) -> u32 {
         match self {
             Test::In(values) => 1 + values.len().checked_ilog2().unwrap_or(0),
@@ -232,7 +233,7 @@ impl Test {
     }
 }
 
-/// What looking at rows has cost, for the budget of a read's step.
+/// Cost of looking at rows, for the budget of a read's step.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FilterEffort {
     comparisons: u64,
@@ -263,7 +264,7 @@ impl FilterEffort {
         self.comparisons += (columns * row_bytes / WALKED_BYTES_PER_COMPARISON) as u64;
     }
 
-    /// What was done since it was last asked, in units of a read's step; the rest is kept for later.
+    /// Takes the effort since the last call, in units of a read's step; the rest is kept for later.
     pub fn take_units(&mut self) -> u32 {
         let units = self.comparisons / COMPARISONS_PER_UNIT;
         self.comparisons %= COMPARISONS_PER_UNIT;
@@ -356,7 +357,7 @@ fn one_of(tuples: Vec<BoundTuple>, cql_type: &CqlType) -> Test {
     Test::In(values)
 }
 
-/// What a value compared with the bound of a slice has to come to.
+/// Returns the test that a value compared with the bound of a slice has to pass.
 fn within_bound(is_start: bool, is_inclusive: bool) -> fn(Ordering) -> bool {
     match (is_start, is_inclusive) {
         (true, true) => Ordering::is_ge,

@@ -15,7 +15,7 @@ use helenus_types::value::write_component;
 pub struct GroupInProgress {
     /// The values the group is told by.
     key: Vec<u8>,
-    /// What plain columns of a group show is taken from its first row.
+    /// First row of the group: the values of its plain columns are taken from it.
     first_row: Option<Vec<u8>>,
     last_row: Vec<u8>,
     accumulators: Vec<Accumulator>,
@@ -37,7 +37,7 @@ impl GroupInProgress {
         self.first_row.is_none()
     }
 
-    /// Whether the row belongs to this group; any row does to an empty one.
+    /// Returns whether the row belongs to this group; any row does to an empty one.
     pub fn takes(&self, key: &[u8]) -> bool {
         self.is_empty() || self.key == key
     }

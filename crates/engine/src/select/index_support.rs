@@ -23,7 +23,7 @@ pub struct IndexCollation {
 }
 
 impl IndexCollation {
-    /// Whether a test of this kind is one that the index serves.
+    /// Returns whether a test of this kind is one that the index serves.
     pub fn is_for(&self, cql_type: &CqlType, test: UseOfIndex) -> bool {
         match (self.target, test) {
             (IndexTarget::Simple, UseOfIndex::Equality)
@@ -35,10 +35,10 @@ impl IndexCollation {
     }
 }
 
-/// What is done with an indexed column.
+/// Operation of a restriction on an indexed column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
-    /// Of a map: with the value under a key.
+    /// Equality; of a map, with the value under a key.
     Equal,
     In,
     Range,
@@ -49,7 +49,7 @@ enum Operation {
 /// Indexes that are read together: all storage-attached ones of a table, or one of another kind.
 type Group<'t> = Vec<&'t IndexMetadata>;
 
-/// What indexes are read for.
+/// Purpose of reading indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexReads {
     Matching,
@@ -92,7 +92,7 @@ fn serves(index: &IndexMetadata, column: &ColumnMetadata, operation: Operation) 
     }
 }
 
-/// Of these types storage-attached indexes find single values only.
+/// Returns whether storage-attached indexes find ranges of the type; of the others they find single values only.
 fn has_ranges(cql_type: &CqlType) -> bool {
     let is_literal = matches!(
         cql_type,
@@ -101,7 +101,7 @@ fn has_ranges(cql_type: &CqlType) -> bool {
     !is_literal && cql_type.sub_types().next().is_none()
 }
 
-/// What a restriction does with its columns; several for one of CONTAINS.
+/// Returns the operations of a restriction on its columns; several for one of CONTAINS.
 fn operations(restriction: &Restriction) -> Vec<Operation> {
     match &restriction.kind {
         RestrictionKind::Equal(_) => vec![Operation::Equal],
@@ -142,13 +142,13 @@ fn serves_part(index: &IndexMetadata, restriction: &Restriction) -> bool {
     })
 }
 
-/// Whether an index of the table serves the restriction, or a part of it.
+/// Returns whether an index of the table serves the restriction, or a part of it.
 pub(super) fn has_index(table: &TableMetadata, restriction: &Restriction) -> bool {
     let mut indexes = table.indexes.iter();
     indexes.any(|index| serves_part(index, restriction))
 }
 
-/// Whether rows have to be looked at because the indexes of a group say too little of a restriction.
+/// Returns whether rows have to be looked at because the indexes of a group say too little of a restriction.
 fn group_filters(group: &Group<'_>, restriction: &Restriction) -> bool {
     let operations = operations(restriction);
     let mut columns = restriction.columns.iter();
@@ -163,7 +163,7 @@ fn group_filters(group: &Group<'_>, restriction: &Restriction) -> bool {
     !is_served
 }
 
-/// Whether no group of indexes alone tells which rows match all of these.
+/// Returns whether no group of indexes alone tells which rows match all of these.
 pub(super) fn needs_filtering(
     table: &TableMetadata,
     restrictions: &[&Restriction],

@@ -10,7 +10,7 @@ use helenus_schema::{IndexMetadata, IndexTarget, TableMetadata};
 
 use super::filter::{Filter, Sought};
 
-/// What indexes of the table can say of the filters, all of which are to accept a row.
+/// Returns the predicates on the table's indexes for the filters, all of which are to accept a row.
 pub fn predicates<'f>(
     table: &TableMetadata,
     filters: impl IntoIterator<Item = &'f Filter>,
@@ -38,8 +38,8 @@ pub fn predicates<'f>(
     predicates
 }
 
-/// Whether the index has all rows that the filter accepts under the terms that would be asked for. What an index takes for
-/// equal may be more than what a filter does, but not another order.
+/// Returns whether the index has all rows that the filter accepts under the terms that would be asked for. What an index
+/// takes for equal may be more than what a filter does, but not another order.
 fn compares_alike(
     table: &TableMetadata,
     index: &IndexMetadata,

@@ -1,4 +1,4 @@
-//! What a WHERE clause names besides columns: the partition key's token, and indexes.
+//! Names in a WHERE clause besides columns: the partition key's token, and indexes.
 
 use helenus_cql::ast::QualifiedName;
 use helenus_schema::{IndexKind, TableMetadata};

@@ -27,7 +27,7 @@ const NEEDS_INDEX: &str = "ANN ordering by vector requires the column to be inde
 #[derive(Clone, Copy, Debug)]
 pub struct NearestColumn {
     pub column: ColumnId,
-    /// Whether there is an index that finds its vectors by similarity.
+    /// True if there is an index that finds its vectors by similarity.
     pub is_indexed: bool,
 }
 
@@ -179,7 +179,7 @@ impl SelectPlan {
         Ok(Some((bound, warnings)))
     }
 
-    /// Whether rows of several reads are put into another order before they are returned.
+    /// Returns whether rows of several reads are put into another order before they are returned.
     pub(super) fn is_sorted_later(&self) -> bool {
         !self.ordering.is_empty() || self.nearest.is_some()
     }

@@ -46,7 +46,7 @@ impl NearestReading {
         self.search.memory_bytes()
     }
 
-    /// Whether looking at all rows that may match is likely to take less than finding as many as are missing.
+    /// Returns whether looking at all rows that may match is likely to take less than finding as many as are missing.
     fn is_scan_cheaper(&self, rows: u64, is_narrowed: bool) -> bool {
         if !self.found.is_multiple_of(ROWS_PER_ESTIMATE) || self.found == 0 {
             return false;
@@ -143,7 +143,7 @@ impl ShardReading<'_> {
         }
     }
 
-    /// Whether a row is among those that the read is for, as far as its place goes.
+    /// Returns whether a row is among those that the read is for, as far as its place goes.
     fn asks_for(&self, token: Token, clustering: &[u8]) -> bool {
         let is_in_range = match &self.read.partitions {
             ReadPartitions::Range { start, end } => is_between(token, *start, *end),

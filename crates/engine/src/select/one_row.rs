@@ -33,13 +33,13 @@ pub struct RowRead {
     static_row_counts: bool,
 }
 
-/// What was found.
+/// Row that was found, and the static row of its partition.
 #[derive(Clone, Debug, Default)]
 pub struct StoredRow {
     static_row: Option<Vec<u8>>,
     /// Clustering and cells.
     row: Option<(Vec<u8>, Vec<u8>)>,
-    /// Of what was found.
+    /// Newest timestamp of what was found, in microseconds.
     newest_us: Option<i64>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum ManyRows {
 }
 
 impl SelectPlan {
-    /// Whether the statement names one row, or the first of one partition. Of a marker's LIMIT that is seen when it is bound.
+    /// Checks that the statement names one row, or the first of one partition. A marker's LIMIT is checked when it is bound.
     pub(crate) fn check_one_row(
         &self,
         options: Option<(&BoundValues<'_>, &QueryOptions<'_>)>,
@@ -93,7 +93,8 @@ impl SelectPlan {
             && clustering.iter().all(|restriction| restriction.is_equal())
     }
 
-    /// Whether it is more than some columns of some rows as they are stored: filters, groups, sorts or sums up.
+    /// Returns the refusal of a statement that is more than some columns of some rows as they are stored: one that filters,
+    /// groups, sorts or sums up.
     pub(crate) fn computes_over_rows(&self) -> Option<&'static str> {
         if self.has_aggregates() {
             Some("No aggregation functions allowed within a transaction")
@@ -165,7 +166,7 @@ impl SelectPlan {
 }
 
 impl RowRead {
-    /// Of a row by its key.
+    /// Returns the read of a row by its key.
     pub fn of_key(table: &Arc<TableMetadata>, key: Vec<u8>, clustering: Option<&[u8]>) -> Self {
         RowRead {
             table: table.clone(),

@@ -31,7 +31,7 @@ pub struct Position {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PagePlace {
     pub bound: ClusteringBound,
-    /// Whether rows of the partition came before; else its static row may still be due.
+    /// True if rows of the partition came before; else its static row may still be due.
     pub has_rows: bool,
 }
 

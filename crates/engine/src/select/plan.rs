@@ -14,7 +14,7 @@ use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::prepare::ResultMetadata;
 use crate::term::{AggregateCall, Expression};
 
-/// What a SELECT reads and returns; immutable, shared by all executions.
+/// Plan of a SELECT: its reads and its result; immutable, shared by all executions.
 #[derive(Clone, Debug)]
 pub struct SelectPlan {
     pub table: Arc<TableMetadata>,
@@ -22,14 +22,14 @@ pub struct SelectPlan {
     pub(super) clause: WhereClause,
     /// How many of the clustering restrictions make up the slices; the others filter.
     pub(super) clustering_prefix: usize,
-    /// Whether restrictions on the partition key filter partitions.
+    /// True if restrictions on the partition key filter partitions.
     pub(super) filters_partition_key: bool,
     pub(super) is_reversed: bool,
     pub(super) is_distinct: bool,
     /// A partition without rows but with a static row counts as one row.
     pub(super) returns_static_rows: bool,
     pub(super) selects_statics: bool,
-    /// What each row of a shard's answer holds.
+    /// Columns of each row of a shard's answer.
     pub(super) fetched: Vec<FetchedColumn>,
     pub(super) output: Output,
     pub(super) grouping: Option<Grouping>,
@@ -95,7 +95,7 @@ impl SelectPlan {
             .chain(&self.clause.others)
     }
 
-    /// Of the restrictions that make up the slices those that an index may look for: of a range of partitions it knows
+    /// Returns those of the restrictions that make up the slices that an index may look for: of a range of partitions it knows
     /// which have such rows.
     pub(super) fn located_by_index(&self) -> impl Iterator<Item = &Restriction> {
         let is_located =
@@ -116,7 +116,7 @@ impl SelectPlan {
         self.grouping.is_none() && self.has_aggregates()
     }
 
-    /// What clients are warned of whenever they execute the statement.
+    /// Returns the warning that clients get whenever they execute the statement.
     pub fn warning(&self) -> Option<&'static str> {
         let aggregates = self.grouping.is_some() || self.has_aggregates();
         if !aggregates || is_system_keyspace(&self.table.keyspace) {
@@ -129,7 +129,7 @@ impl SelectPlan {
         }
     }
 
-    /// Whether the statement reads partitions by token instead of by key.
+    /// Returns whether the statement reads partitions by token instead of by key.
     pub fn is_range_scan(&self) -> bool {
         self.clause.is_key_range
     }

@@ -111,7 +111,7 @@ fn limit(terms: &Typing<'_>, term: Option<&Term>, name: &str) -> Result<Option<E
     term.map(|term| terms.term(&term.into(), &receiver)).transpose()
 }
 
-/// Whether the WHERE clause says anything of single rows of a partition.
+/// Returns whether the WHERE clause says anything of single rows of a partition.
 fn restricts_rows(clause: &WhereClause) -> bool {
     let mut others = clause.others.iter();
     !clause.clustering.is_empty() || others.any(|restriction| !restriction.is_static())
@@ -131,7 +131,7 @@ fn check_per_partition_limit(
     }
 }
 
-/// Whether the select clause names static columns, and besides them only the partition key.
+/// Returns whether the select clause names static columns, and besides them only the partition key.
 fn selects_only_statics(typing: &Typing<'_>, selection: &Selection) -> Result<bool, CqlError> {
     let table = typing.scope.table;
     let Selection::Items(items) = selection else {
@@ -313,7 +313,7 @@ fn check_distinct(
     }
 }
 
-/// Whether rows are read from last to first, which all columns of ORDER BY must agree on.
+/// Returns whether rows are read from last to first, which all columns of ORDER BY must agree on.
 fn is_reversed(
     table: &TableMetadata,
     clause: &WhereClause,

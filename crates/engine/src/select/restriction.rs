@@ -1,4 +1,4 @@
-//! What a WHERE clause says of one column, or of several clustering columns at once.
+//! Restrictions of a WHERE clause on one column, or on several clustering columns at once.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct Restriction {
     pub kind: RestrictionKind,
 }
 
-/// What is needed of a restricted column when values are bound.
+/// Restricted column, as far as binding values needs it.
 #[derive(Clone, Debug)]
 pub struct RestrictedColumn {
     pub column: Arc<ColumnMetadata>,
@@ -145,7 +145,7 @@ impl Restriction {
         common.map(RestrictedColumn::name).collect::<Vec<_>>().join(" ,")
     }
 
-    /// What both say together, if that is allowed.
+    /// Merges both into one restriction, if that is allowed.
     pub fn merge(self, other: Restriction) -> Result<Restriction, CqlError> {
         let is_multi_column = self.is_multi_column || other.is_multi_column;
         let named = if is_multi_column {
@@ -250,7 +250,7 @@ fn only_bound(
 }
 
 impl TupleTerm {
-    /// Whether this is a single value, and null.
+    /// Returns whether this is a single value, and null.
     pub fn is_null(&self, context: &EvaluationContext<'_>) -> Result<bool, CqlError> {
         match self {
             TupleTerm::Single(term) => Ok(term.evaluate(context)? == Evaluated::Null),

@@ -10,7 +10,7 @@ use helenus_types::partition_key::partition_key_components;
 use helenus_types::value::collection::SIZE_BYTES;
 use helenus_types::value::{write_collection, write_component};
 
-/// What a row of the result is made of, as it lies in the store.
+/// Parts of a row of the result, as they lie in the store.
 #[derive(Clone, Copy, Debug)]
 pub struct RowView<'a> {
     pub partition_key: &'a [u8],
@@ -142,7 +142,8 @@ impl<'a> SimpleCells<'a> {
     }
 }
 
-/// Whether a column's value is the value of its one cell: not put together from several, nor from a counter's shards.
+/// Returns whether a column's value is the value of its one cell: not put together from several, nor from a counter's
+/// shards.
 #[inline]
 pub fn is_stored_as_returned(cql_type: &CqlType) -> bool {
     !cql_type.is_multi_cell() && !matches!(cql_type, CqlType::Counter)

@@ -23,7 +23,7 @@ pub(super) struct RowsSink<'p> {
     clause: Arc<BoundClause>,
     effort: FilterEffort,
     rows_max: u32,
-    /// What the rows may take before the read ends although more are wanted.
+    /// Bytes of rows at which the read ends although more are wanted.
     bytes_max: usize,
     rows_per_partition_max: u32,
     pub(super) rows_left_in_partition: u32,
@@ -40,11 +40,11 @@ pub(super) struct RowsSink<'p> {
     top: Option<TopRows>,
     /// Room for one.
     vector: Vec<f32>,
-    /// What became of the last row.
+    /// Outcome of the last row.
     pub(super) met: Met,
 }
 
-/// What a read of one row came to.
+/// Outcome of a read of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Met {
     Nothing,
@@ -141,7 +141,7 @@ impl RowsSink<'_> {
         self.rows.bytes = bytes;
     }
 
-    /// Whether there are as many of the nearest rows as are wanted.
+    /// Returns whether there are as many of the nearest rows as are wanted.
     pub(super) fn has_all_top(&self) -> bool {
         self.top.as_ref().is_some_and(TopRows::is_full)
     }

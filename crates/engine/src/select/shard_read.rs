@@ -28,10 +28,10 @@ const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// 64 KiB have 15 of them.
 const COMPUTED_ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// Of what the whole answer may take: it has room for some of them.
+/// Divisor of the bytes that the whole answer may take: it has room for this many answers of a shard.
 pub(super) const ANSWER_SHARE: usize = 8;
 
-/// What a SELECT wants of one shard next.
+/// Next read of a SELECT on one shard.
 #[derive(Clone, Debug)]
 pub struct ShardRead {
     pub shard: ShardId,
@@ -73,7 +73,7 @@ pub struct ShardRows {
     pub(super) rows_left_in_partition: u32,
     /// The page ends here although more rows would fit.
     pub(super) is_cut: bool,
-    /// What the client is to be told.
+    /// Warnings for the client.
     pub(super) warnings: Vec<String>,
 }
 
@@ -84,11 +84,11 @@ pub struct ShardReading<'p> {
     pub(super) sink: RowsSink<'p>,
     pub(super) stage: Stage,
     pub(super) state: ReadState,
-    /// Of its stage.
+    /// Search of its stage for the nearest rows.
     pub(super) nearest: Option<Box<NearestReading>>,
-    /// What the answer's rows may take, where they cannot be left for another read.
+    /// Bytes of the answer's rows at most, where they cannot be left for another read.
     answer_bytes_max: usize,
-    /// Of the stage before this one.
+    /// Statistics of the stage before this one.
     pub(super) earlier: ReadStatistics,
     pub(super) now_s: u32,
     is_paged: bool,
@@ -160,7 +160,7 @@ impl SelectPlan {
         }
     }
 
-    /// Whether a page of the result may end before it is full.
+    /// Returns whether a page of the result may end before it is full.
     pub(super) fn is_cut_into_pages(&self, options: &QueryOptions<'_>) -> bool {
         let sums_up = self.grouping.is_some() || self.has_aggregates();
         options.page_rows().is_some() && !sums_up && !self.is_sorted_later()
@@ -244,7 +244,7 @@ impl ShardReading<'_> {
         self.earlier.tombstones + self.state.statistics.tombstones
     }
 
-    /// Of both stages.
+    /// Returns the statistics of both stages.
     pub(super) fn statistics(&self) -> ReadStatistics {
         ReadStatistics {
             rows_live: self.earlier.rows_live + self.state.statistics.rows_live,
@@ -369,7 +369,7 @@ impl ShardReading<'_> {
         &self.state
     }
 
-    /// What the rows take that it has so far.
+    /// Returns the bytes that its rows take so far.
     pub fn bytes(&self) -> usize {
         let nearest_bytes = self.nearest.as_ref().map_or(0, |nearest| nearest.memory_bytes());
         self.sink.rows.bytes.capacity() + self.sink.top_bytes() + nearest_bytes

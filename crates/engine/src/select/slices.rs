@@ -124,7 +124,7 @@ pub fn partition_keys(
     Ok(keys)
 }
 
-/// What the lists of the INs among some restrictions multiply to, repetitions included; `None` where there is no IN.
+/// Returns the product of the lists of the INs among some restrictions, repetitions included; `None` where there is no IN.
 pub(crate) fn in_product(restrictions: &[Restriction], values: &BoundValues<'_>) -> Option<u64> {
     let counts = restrictions
         .iter()

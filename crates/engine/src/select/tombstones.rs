@@ -26,7 +26,7 @@ pub(super) fn too_many_tombstones(consistency: Consistency, address: IpAddr) -> 
     }))
 }
 
-/// What a client is told of a read that met many tombstones.
+/// Returns the warning to the client of a read that met many tombstones.
 pub(super) fn warning(
     plan: &SelectPlan,
     read: &ShardRead,

@@ -21,7 +21,7 @@ struct TopRow {
     token: Token,
     key: Box<[u8]>,
     clustering: Box<[u8]>,
-    /// What was fetched of it.
+    /// Values that were fetched of it.
     fetched: Box<[u8]>,
 }
 
@@ -81,7 +81,7 @@ impl TopRows {
         self.rows.len() >= self.rows_max
     }
 
-    /// Whether a row would be kept. One that is there already would not.
+    /// Returns whether a row would be kept. One that is there already would not.
     pub fn takes(&self, closeness: f32, place: Place<'_>) -> bool {
         let row = (closeness, place);
         let against = |other: &TopRow| compare(row, (other.closeness, other.place()));
@@ -107,7 +107,7 @@ impl TopRows {
         }
     }
 
-    /// What was fetched of the rows, the nearest first.
+    /// Returns the values that were fetched of the rows, the nearest first.
     pub fn into_fetched(self) -> impl ExactSizeIterator<Item = Box<[u8]>> {
         self.rows.into_sorted_vec().into_iter().map(|row| row.fetched)
     }

@@ -1,4 +1,4 @@
-//! What a WHERE clause may say of vectors, and beside an ordering by similarity.
+//! Rules of a WHERE clause for vectors, and beside an ordering by similarity.
 
 use helenus_schema::{ColumnMetadata, TableMetadata};
 
@@ -7,7 +7,7 @@ use super::where_clause::{StatementKind, WhereClause, WhereRules};
 use crate::CqlError;
 
 impl WhereClause {
-    /// What may stand beside an ordering by similarity, and that vectors with an index are asked for by that only.
+    /// Checks what stands beside an ordering by similarity, and that vectors with an index are asked for by that only.
     pub(super) fn check_vectors(&self, table: &TableMetadata, rules: WhereRules) -> Result<(), CqlError> {
         if rules.kind != StatementKind::Select {
             return Ok(());

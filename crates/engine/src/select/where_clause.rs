@@ -32,7 +32,7 @@ pub struct WhereClause {
     pub token: Option<TokenRestriction>,
     /// In key order.
     pub clustering: Vec<Restriction>,
-    /// Of static and regular columns.
+    /// Restrictions of static and regular columns.
     pub others: Vec<Restriction>,
     /// Set by the checks: the statement reads a range of partitions.
     pub is_key_range: bool,
@@ -54,7 +54,7 @@ pub struct TokenRestriction {
     is_equal: bool,
 }
 
-/// What decides which restrictions a statement may have.
+/// Rules that decide which restrictions a statement may have.
 #[derive(Clone, Copy, Debug)]
 pub struct WhereRules {
     pub kind: StatementKind,
@@ -63,13 +63,13 @@ pub struct WhereRules {
     pub allows_filtering: bool,
     /// Filtering needs no leave on this table.
     pub filters_freely: bool,
-    /// Whether secondary indexes may serve the statement.
+    /// True if secondary indexes may serve the statement.
     pub uses_indexes: bool,
-    /// What rows are ordered by, if that is how near they are to a vector.
+    /// Column that rows are ordered by, if by nearness to a vector.
     pub nearest: Option<NearestColumn>,
 }
 
-/// Whether any restriction of the clause has an index.
+/// True if any restriction of the clause has an index.
 #[derive(Clone, Copy, Debug)]
 struct Indexed(bool);
 
@@ -394,13 +394,13 @@ impl WhereClause {
         Ok(())
     }
 
-    /// Whether the partitions are those of a range of tokens. A token restriction beside a whole key only sorts out
+    /// Returns whether the partitions are those of a range of tokens. A token restriction beside a whole key only sorts out
     /// keys.
     pub(crate) fn is_on_token(&self, table: &TableMetadata) -> bool {
         self.token.is_some() && self.partition.len() < table.partition_key().len()
     }
 
-    /// Whether restrictions on the partition key can only be met by looking at partitions.
+    /// Returns whether restrictions on the partition key can only be met by looking at partitions.
     pub(crate) fn needs_partition_filtering(&self, table: &TableMetadata) -> bool {
         !self.partition.is_empty()
             && (self.partition.len() < table.partition_key().len()
@@ -540,7 +540,7 @@ impl WhereClause {
         missing.collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether one relation fixes the column's value.
+    /// Returns whether one relation fixes the column's value.
     pub(crate) fn is_equal(&self, column: &ColumnMetadata) -> bool {
         self.partition.iter().chain(&self.clustering).any(|restriction| {
             restriction.is_equal()

@@ -1,4 +1,4 @@
-//! Whether a term may stand where a value of a type is wanted; which type it has by itself.
+//! Assignability of terms to the types that are wanted, and the types that terms have by themselves.
 
 use helenus_cql::ast::{Literal, LiteralKind};
 use helenus_types::CqlType;
@@ -47,7 +47,7 @@ pub fn type_assignment(given: &CqlType, receiver: &CqlType) -> Assignability {
     }
 }
 
-/// Of several types the first that all others can be assigned to.
+/// Returns the first of several types that all others can be assigned to.
 fn common_type(types: &[CqlType]) -> Option<CqlType> {
     let fits_all = |wanted: &&CqlType| {
         types
@@ -192,7 +192,7 @@ impl Typing<'_> {
         found
     }
 
-    /// Of a call that is no cast.
+    /// Returns the type of a call that is no cast.
     fn call_type(&self, call: &RawTerm) -> Option<CqlType> {
         let known = self.scope.calls.borrow().exact(call, self.is_selection());
         if let Some(known) = known {

@@ -35,7 +35,7 @@ enum OwnedValue {
 }
 
 impl OwnedValues {
-    /// What they take beside themselves.
+    /// Heap bytes that they take beside themselves.
     pub fn heap_bytes(&self) -> usize {
         self.bytes.capacity() + self.values.capacity() * size_of::<OwnedValue>()
     }
@@ -88,7 +88,7 @@ impl<'a> BoundValues<'a> {
         }
     }
 
-    /// Of two values of one name the first counts.
+    /// Adds values by the names of the markers. Of two values of one name the first counts.
     #[cold]
     fn add_named(&mut self, values: Values<'a>, markers: &[ColumnSpec]) {
         let mut by_name = HashMap::new();

@@ -1,4 +1,4 @@
-//! What the calls of one statement were found to be, so that each is resolved once.
+//! Types that the calls of one statement were found to have, so that each is resolved once.
 //!
 //! Choosing among the overloads of a call asks for each of them whether the arguments fit, and an argument that is a call
 //! asks the same of its own: without a memory, `c + c + c + c + c + c + c` takes 81 to the power of its operators.
@@ -40,7 +40,7 @@ impl CallTypes {
 /// How much of a literal goes into a hash, in bytes: it may be of megabytes.
 const HASHED_BYTES_MAX: usize = 1 << 12;
 
-/// Of what terms mostly differ in.
+/// Hash of the parts that terms mostly differ in.
 impl Hash for RawTerm {
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(self).hash(state);

@@ -24,7 +24,7 @@ pub enum Evaluated<'e> {
     Bytes(Cow<'e, [u8]>),
 }
 
-/// What an expression is evaluated with.
+/// Context in which an expression is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub struct EvaluationContext<'e> {
     pub values: &'e BoundValues<'e>,
@@ -258,7 +258,7 @@ fn in_key_order<'e>(collection: &CqlType, bytes: &'e [u8]) -> Cow<'e, [u8]> {
     Cow::Owned(in_own_key_order(collection, &rebuilt).into_owned())
 }
 
-/// Whether values of the type are, or hold, sets or maps. What is inside tuples is left as it came.
+/// Returns whether values of the type are, or hold, sets or maps. What is inside tuples is left as it came.
 fn has_key_order(cql_type: &CqlType) -> bool {
     match cql_type {
         CqlType::Set { .. } | CqlType::Map { .. } => true,

@@ -5,7 +5,7 @@ use helenus_types::CqlType;
 use crate::functions::NativeFunction;
 use crate::heap_bytes::HeapBytes;
 
-/// What computes one value from bound values and, in a select clause, from a row and finished aggregates.
+/// Computation of one value from bound values and, in a select clause, from a row and finished aggregates.
 #[derive(Clone, Debug)]
 pub enum Expression {
     /// `None` is null.

@@ -63,7 +63,7 @@ pub(super) fn constant_bytes(
     }
 }
 
-/// Whether a double's shortest decimal form is this number.
+/// Returns whether a double's shortest decimal form is this number.
 fn is_exact_double(text: &str) -> bool {
     if text.ends_with("NaN") || text.ends_with("Infinity") {
         return true;

@@ -65,7 +65,7 @@ pub enum RawTerm {
 }
 
 impl RawTerm {
-    /// What the values of a literal, a tuple or a call are made of.
+    /// Returns the terms that the values of a literal, a tuple or a call are made of.
     pub fn parts(&self) -> Vec<&RawTerm> {
         match self {
             RawTerm::List(parts) | RawTerm::Set(parts) | RawTerm::Tuple(parts) => parts.iter().collect(),

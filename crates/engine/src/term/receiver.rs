@@ -1,4 +1,4 @@
-//! What a term is for: the column, element or argument that receives its value, and the bind markers met on the way.
+//! Receivers of terms: the column, element or argument that gets the value, and the bind markers met on the way.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct ColumnSpec {
     pub cql_type: CqlType,
 }
 
-/// What receives a term's value. The name appears in error messages and names the bind marker.
+/// Receiver of a term's value. The name appears in error messages and names the bind marker.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     pub name: Arc<str>,
@@ -37,13 +37,13 @@ pub struct BindMarkers {
     decodes_json: bool,
 }
 
-/// What the terms of one statement are typed in.
+/// Context in which the terms of one statement are typed.
 #[derive(Clone, Copy, Debug)]
 pub struct StatementScope<'a> {
     pub schema: &'a Schema,
     pub table: &'a Arc<TableMetadata>,
     pub markers: &'a RefCell<BindMarkers>,
-    /// Of this statement alone: what a call is depends on its table.
+    /// Call types of this statement alone: what a call is depends on its table.
     pub calls: &'a RefCell<CallTypes>,
     /// In a transaction, what its statements may refer to.
     pub references: Option<&'a References>,

@@ -1,4 +1,4 @@
-//! What statements of a transaction refer to: rows that it has read, and the values of their columns.
+//! References of a transaction's statements: rows that it has read, and the values of their columns.
 //!
 //! A reference becomes a bind marker behind those of the client: the values that were read are bound there.
 

@@ -23,7 +23,7 @@ pub struct Typing<'a> {
     pub(super) selection: Option<&'a RefCell<SelectionScope>>,
 }
 
-/// What the expressions of a select clause need: values of the row, and aggregates over rows.
+/// Inputs of the expressions of a select clause: values of the row, and aggregates over rows.
 #[derive(Debug, Default)]
 pub struct SelectionScope {
     pub fetched: Vec<Fetched>,

@@ -20,7 +20,7 @@ pub struct BoundTransaction {
     pub reads: Vec<RowRead>,
     /// All that it reads or writes, each once.
     pub partitions: Vec<(TableId, Token)>,
-    /// Of these it writes.
+    /// Partitions of these that it writes.
     pub written: Vec<(TableId, Token)>,
     /// No two statements write to the same partition.
     are_apart: bool,
@@ -28,7 +28,7 @@ pub struct BoundTransaction {
     own_rows: Vec<Option<usize>>,
 }
 
-/// What came of a transaction.
+/// Outcome of a transaction.
 #[derive(Debug)]
 pub struct Decided {
     /// One for each partition.

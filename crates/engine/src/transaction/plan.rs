@@ -17,10 +17,10 @@ pub(super) const STATEMENTS_MAX: usize = 500;
 /// Immutable, shared by all executions.
 #[derive(Debug)]
 pub struct TransactionPlan {
-    /// What the `LET`s read, and behind them the SELECT that is answered, if there is one.
+    /// Reads of the `LET`s, and behind them the SELECT that is answered, if there is one.
     pub(super) reads: Vec<NamedRead>,
     pub(super) answer: Answer,
-    /// What the statements and conditions refer to: bound behind the client's values, in this order.
+    /// References of the statements and conditions: bound behind the client's values, in this order.
     pub(super) references: Vec<ReferencePlan>,
     /// All of them must hold.
     pub(super) conditions: Vec<RowCondition>,
@@ -37,23 +37,23 @@ pub(super) struct NamedRead {
 #[derive(Debug)]
 pub(super) enum Answer {
     Nothing,
-    /// Of the last read.
+    /// Rows of the last read.
     Select(Arc<ResultMetadata>),
     References(Vec<ReferencePlan>, Arc<ResultMetadata>),
 }
 
 #[derive(Debug)]
 pub(super) struct RowCondition {
-    /// Of which read.
+    /// Index of the read whose row is tested.
     pub row: usize,
     pub test: RowTest,
 }
 
 #[derive(Debug)]
 pub(super) enum RowTest {
-    /// Whether there is the row.
+    /// Existence of the row; absence if false.
     Exists(bool),
-    /// Whether the column has a value.
+    /// Presence of a value in the column, or absence.
     HasValue(Box<ColumnCondition>),
     Compare {
         condition: Box<ColumnCondition>,

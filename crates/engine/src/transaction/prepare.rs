@@ -18,7 +18,7 @@ use crate::prepare::ResultMetadata;
 use crate::select::{ManyRows, SelectPlan, prepare_select};
 use crate::term::{BindMarkers, CallTypes, ColumnSpec, LetRow, References, StatementScope, Typing};
 
-/// What a transaction is planned with.
+/// Context in which a transaction is planned.
 pub(crate) struct TransactionText<'s> {
     pub schema: &'s Schema,
     pub markers: &'s RefCell<BindMarkers>,
@@ -88,7 +88,7 @@ fn check_shape(transaction: &Transaction) -> Result<(), CqlError> {
     Ok(())
 }
 
-/// Whoever is no table of its own cannot be held.
+/// Refuses tables of counters, and those that are no tables of their own (system tables, views), which cannot be held.
 fn check_table(schema: &Schema, table: &TableMetadata, (kind, at): (&str, &str)) -> Result<(), CqlError> {
     if table.is_counter() {
         return Err(invalid!(

@@ -29,12 +29,12 @@ impl Changes {
         self.ends.len()
     }
 
-    /// Of all of them.
+    /// Bytes of all of them.
     pub fn byte_count(&self) -> usize {
         self.bytes.len()
     }
 
-    /// What this keeps of the heap for the next.
+    /// Heap bytes that this keeps for the next.
     pub fn heap_bytes(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
     }
@@ -49,7 +49,7 @@ impl Changes {
         self.iter().map(<[u8]>::to_vec).collect()
     }
 
-    /// Whether no two of them, nor of them and `update`, are of the same partition.
+    /// Returns whether no two of them, nor any of them and `update`, are of the same partition.
     pub fn are_of_partitions_of_their_own(&self, update: &Update<'_>) -> bool {
         let partitions = || self.iter().filter_map(Update::decode_trusted);
         partitions().enumerate().all(|(place, change)| {

@@ -16,7 +16,7 @@ use crate::CqlError;
 /// A base row that is written to.
 #[derive(Debug)]
 pub(super) struct Compared<'r> {
-    /// Of the partition.
+    /// Key of the partition.
     pub key: &'r [u8],
     pub clustering: &'r [u8],
     pub stored: RowRef<'r>,
@@ -53,7 +53,7 @@ struct BaseRows<'r> {
     now_s: u32,
 }
 
-/// What writes the views' rows of one base row.
+/// Writer of the views' rows of one base row.
 struct Writer<'w> {
     views: &'w BaseViews,
     key: &'w mut ViewKey,
@@ -61,7 +61,7 @@ struct Writer<'w> {
 }
 
 impl CompareScratch {
-    /// What this keeps of the heap for the next row.
+    /// Heap bytes that this keeps for the next row.
     pub fn heap_bytes(&self) -> usize {
         let Self {
             old,
@@ -131,7 +131,7 @@ impl BaseViews {
     }
 }
 
-/// What a deletion leaves of a row. A row without deletions is not copied.
+/// Returns the part of a row that a deletion leaves. A row without deletions is not copied.
 fn shadowed<'r>(row: RowRef<'r>, shadow: DeletionTime, scratch: &'r mut Vec<u8>) -> RowRef<'r> {
     if shadow.is_live() && row.is_immortal() {
         return row;
@@ -141,7 +141,8 @@ fn shadowed<'r>(row: RowRef<'r>, shadow: DeletionTime, scratch: &'r mut Vec<u8>)
     RowRef::new(scratch)
 }
 
-/// What a row becomes, and what of the stored one is left in it. Where that is what is written, it is not copied.
+/// Merges a row with what is written to it, and tells which part of the stored one is left. Where the result is what is
+/// written, it is not copied.
 fn merged<'r>(
     shape: &RowShape,
     compared: &Compared<'r>,
@@ -247,7 +248,8 @@ impl Writer<'_> {
     }
 }
 
-/// What is in the new row and not in the old one. What is only in the old one is hidden by a deletion in the new one.
+/// Returns the entries of the new row that are not in the old one. What is only in the old one is hidden by a deletion in the
+/// new one.
 fn different<'r>(shape: &RowShape, rows: &BaseRows<'r>) -> impl Iterator<Item = Entry<'r>> {
     let mut old = rows.old.entries().peekable();
     rows.new.entries().filter(move |new| {
@@ -264,7 +266,7 @@ fn different<'r>(shape: &RowShape, rows: &BaseRows<'r>) -> impl Iterator<Item = 
     })
 }
 
-/// Whether it is a value that does not expire.
+/// Returns whether it is a value that does not expire.
 fn is_for_ever(entry: &Entry<'_>) -> bool {
     match entry {
         Entry::ComplexDeletion { .. } => false,

@@ -1,5 +1,5 @@
-//! What one update of a base table does to the views: the base rows that it touches are read as they are stored, and what they
-//! stand for before it and after it is compared (`TableViews`, `ViewUpdateGenerator`).
+//! Effect of one update of a base table on the views: the base rows that it touches are read as they are stored, and what
+//! they stand for before it and after it is compared (`TableViews`, `ViewUpdateGenerator`).
 //!
 //! The read may take several steps, and what it comes to may be taken in chunks ([`ViewDelta::take_chunk`]): nothing is kept of
 //! the rows that were passed.
@@ -25,7 +25,7 @@ use crate::CqlError;
 /// The bytes of updates of views after which they are taken as a chunk: a quarter of what a record of the log may have.
 const CHUNK_BYTES: usize = 4 << 20;
 
-/// What an update does to the views of its table; the sink of the read of what is stored.
+/// Effect of an update on the views of its table; the sink of the read of what is stored.
 #[derive(Debug)]
 pub struct ViewDelta<'v> {
     views: &'v BaseViews,
@@ -36,18 +36,18 @@ pub struct ViewDelta<'v> {
     is_build: bool,
     /// How many of the update's rows are done.
     rows_done: usize,
-    /// Of the stored partition.
+    /// Deletion of the stored partition.
     partition_deletion: DeletionTime,
     /// The range deletion that is stored, where the read stands.
     in_force: DeletionTime,
     changes: Changes,
-    /// What the rows that were passed become in the base table; only where there may be many of them.
+    /// Rows that were passed, as they become in the base table; only where there may be many of them.
     passed: Vec<PassedRow>,
     failure: Option<CqlError>,
     scratch: CompareScratch,
 }
 
-/// What was passed of an update that is written in chunks.
+/// Chunk of an update: the rows that were passed since the chunk before it.
 #[derive(Debug, Default)]
 pub struct Chunk {
     /// Packed updates of the views.
@@ -115,8 +115,8 @@ impl<'v> ViewDelta<'v> {
         &self.views.layout.metadata
     }
 
-    /// What is to be read of the partition: disjoint, ascending. Empty where no view has anything of what is written. To be asked
-    /// before anything is read.
+    /// Returns the slices of the partition to be read: disjoint, ascending. Empty where no view has anything of what is written.
+    /// To be asked before anything is read.
     pub fn slices(&self) -> Vec<Slice> {
         if !self.update.deletion.is_live() || self.is_build {
             return vec![Slice::all()];
@@ -135,7 +135,7 @@ impl<'v> ViewDelta<'v> {
         disjoint(rows.chain(ranges).collect(), &self.views.layout.comparator)
     }
 
-    /// Whether the views' updates are to be written before the read goes on.
+    /// Returns whether the views' updates are to be written before the read goes on.
     pub fn is_full(&self) -> bool {
         self.change_bytes() > CHUNK_BYTES
     }
@@ -145,7 +145,7 @@ impl<'v> ViewDelta<'v> {
         self.changes.byte_count()
     }
 
-    /// What the rows that were passed since the last chunk come to.
+    /// Takes the updates of the rows that were passed since the last chunk.
     pub fn take_chunk(&mut self) -> Result<Chunk, CqlError> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
@@ -163,7 +163,7 @@ impl<'v> ViewDelta<'v> {
         })
     }
 
-    /// What is left after the last step of the read: the updates of the views.
+    /// Returns the updates of the views that are left after the last step of the read.
     pub fn finish(&mut self) -> Result<Vec<Vec<u8>>, CqlError> {
         self.rows_before(None);
         Ok(self.take_chunk()?.views)
@@ -229,7 +229,7 @@ impl<'v> ViewDelta<'v> {
         }
     }
 
-    /// Whether the update may be about more rows than it names.
+    /// Returns whether the update may be about more rows than it names.
     fn may_be_long(&self) -> bool {
         !self.update.deletion.is_live() || !self.update.ranges.is_empty()
     }

@@ -9,7 +9,7 @@ use helenus_types::CqlType;
 /// (`LivenessInfo.EXPIRED_LIVENESS_TTL`).
 pub(super) const EXPIRED_TTL_S: u32 = i32::MAX as u32;
 
-/// What a view has of its base table's columns.
+/// Columns that a view has of its base table.
 #[derive(Clone, Debug)]
 pub struct ViewShape {
     /// The column of the base table's rows that is in the view's key, if one is.
@@ -21,7 +21,7 @@ pub struct ViewShape {
     has_all_columns: bool,
 }
 
-/// What a write to a base row does to the view.
+/// Effect of a write to a base row on the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryChange {
     /// There was no row, and is none.
@@ -57,8 +57,8 @@ impl ViewShape {
         self.selected.binary_search(&column).is_ok()
     }
 
-    /// Whether the view stays as it is if this is written to a base row. Where the view's rows live as a cell does, that takes one
-    /// of their columns, or a deletion.
+    /// Returns whether the view stays as it is if this is written to a base row. Where the view's rows live as a cell does, that
+    /// takes one of their columns, or a deletion.
     pub(super) fn is_untouched_by(&self, written: RowRef<'_>) -> bool {
         let (_, deletion, mut entries) = written.open();
         self.key_column.is_some() && deletion.is_live() && !entries.any(|entry| self.selects(entry.column()))
@@ -76,7 +76,7 @@ impl ViewShape {
         }
     }
 
-    /// Whether the view has a row of this base row, as far as its columns go.
+    /// Returns whether the view has a row of this base row, as far as its columns go.
     pub(super) fn has_entry(&self, row: RowRef<'_>, now_s: u32) -> bool {
         match self.key_column {
             Some(column) => live_cell(row, column, now_s).is_some(),

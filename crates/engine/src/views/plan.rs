@@ -1,4 +1,4 @@
-//! What is known of the views of a table before any of its rows is seen.
+//! Plans of the views of a table, made before any of its rows is seen.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -41,9 +41,9 @@ pub struct ViewPlan {
     pub(super) clustering: Vec<KeyPart>,
     /// Regular columns of both: the base table's, by its id, and the view's.
     columns: Vec<(ColumnId, ColumnId)>,
-    /// Whether the view's ids of them ascend as the base table's do.
+    /// True if the view's ids of them ascend as the base table's do.
     has_columns_in_order: bool,
-    /// Of the base table's key.
+    /// Filters on the base table's key.
     filters: Vec<Filter>,
 }
 
@@ -101,7 +101,8 @@ impl BaseViews {
         }
     }
 
-    /// Whether all columns of an update are those of the table as it is known here. Another shard may have heard of more.
+    /// Returns whether all columns of an update are those of the table as it is known here. Another shard may have heard of
+    /// more.
     pub fn know(&self, update: &Update<'_>) -> bool {
         let next = self.layout.metadata.next_column_id;
         update.items().all(|item| match item {
@@ -112,7 +113,7 @@ impl BaseViews {
         })
     }
 
-    /// Whether nothing of it has changed.
+    /// Returns whether nothing of it has changed.
     fn is_of(&self, keyspace: &KeyspaceMetadata, base: &Arc<TableMetadata>) -> bool {
         let is_same = |(plan, view): (&ViewPlan, &Arc<ViewMetadata>)| {
             let table = keyspace.tables.get(&view.name);
@@ -176,7 +177,7 @@ impl ViewPlan {
         self.has_columns_in_order
     }
 
-    /// Whether a write to this base row may change the view.
+    /// Returns whether a write to this base row may change the view.
     pub(super) fn is_concerned(
         &self,
         (partition_key, clustering): (&[u8], &[u8]),
@@ -186,7 +187,7 @@ impl ViewPlan {
         !self.shape.is_untouched_by(written) && self.covers(partition_key, clustering, base)
     }
 
-    /// Whether the view has rows of this place in the base table.
+    /// Returns whether the view has rows of this place in the base table.
     pub fn covers(&self, partition_key: &[u8], clustering: &[u8], base: &TableMetadata) -> bool {
         if self.filters.is_empty() {
             return true;

@@ -52,7 +52,7 @@ impl<'u> PointWrite<'u> {
 }
 
 impl BaseViews {
-    /// Whether what is stored decides what the views become; else they stay as they are.
+    /// Returns whether what is stored decides what the views become; else they stay as they are.
     pub fn are_concerned_by(&self, write: &PointWrite<'_>) -> bool {
         let place = (write.partition_key, write.clustering);
         let base = &self.layout.metadata;

@@ -31,7 +31,7 @@ use crate::term::{BoundValues, ColumnSpec, Evaluated, Expression, Receiver, Stat
 /// the turns of their partitions without holding writers up for long.
 const ROWS_AT_ONCE_MAX: usize = 256;
 
-/// What such rows may take, in bytes: keys may have 64 KiB each.
+/// Bytes of such rows at most: keys may have 64 KiB each.
 const ROWS_BYTES_MAX: usize = 1 << 20;
 
 /// A statement ready to be executed.
@@ -75,7 +75,7 @@ pub struct ViewRow {
     partition_key: Vec<u8>,
     clustering: Vec<u8>,
     liveness: Liveness,
-    /// Of all that it has.
+    /// Newest timestamp of all that it has, in microseconds.
     newest_us: i64,
 }
 
@@ -231,7 +231,7 @@ impl NextViewRows {
         }
     }
 
-    /// Whether they are to be taken before the read goes on.
+    /// Returns whether they are to be taken before the read goes on.
     pub fn is_full(&self) -> bool {
         self.rows.len() >= self.rows_max || self.bytes >= ROWS_BYTES_MAX
     }
@@ -308,7 +308,7 @@ impl ViewPlan {
         Ok(key)
     }
 
-    /// Whether the base row, which is empty where there is none, stands for this row of the view.
+    /// Returns whether the base row, which is empty where there is none, stands for this row of the view.
     pub fn has_row(
         &self,
         row: &ViewRow,

@@ -4,9 +4,9 @@ use helenus_fuzz_targets::{fuzz_blocks, fuzz_compression_info, fuzz_index};
 
 use helenus_test_heap::largest_allocation_of;
 
-/// Of the first original: version `me`.
+/// Index of the first original: version `me`.
 const ME: u8 = 0;
-/// Of the second original that is compressed: LZ4.
+/// Index of the second original that is compressed: LZ4.
 const LZ4: u8 = 1;
 
 /// Symptom: "attempt to add with overflow" in a debug build; in a release build the position of the next entry went

@@ -1,4 +1,4 @@
-//! What the command line of `helenus serve` says.
+//! Command line of `helenus serve`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,10 +30,10 @@ pub struct ServeArguments {
     /// Budget of memtables and caches, for example 512MiB or 4GiB [default: a quarter of the machine's memory].
     #[arg(long, value_name = "SIZE")]
     pub(super) memory: Option<DataSize>,
-    /// Whether rows that were read from files are kept in memory [default: on].
+    /// Keep in memory the rows that were read from files [default: on].
     #[arg(long, value_name = "on|off")]
     pub(super) row_cache: Option<RowCacheArgument>,
-    /// Whether requests that have waited too long are refused early, so that others are in time [default: on].
+    /// Refuse requests early that have waited too long, so that others are in time [default: on].
     #[arg(long, value_name = "SWITCH")]
     pub(super) admission: Option<AdmissionArgument>,
     /// When a write is acknowledged [default: group].

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-/// What is not passed on.
+/// Argument that is not passed on.
 const DETACH: &str = "--detach";
 
 /// Ends as the node has said that it is ready, or with the node, which has said why.

@@ -1,4 +1,4 @@
-//! What a node and its server are told: the command line before the configuration file, that before the defaults.
+//! Options of a node and its server: the command line before the configuration file, that before the defaults.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -106,7 +106,7 @@ fn data_folder(arguments: &ServeArguments, config: &ConfigFile) -> PathBuf {
     folder.unwrap_or_else(|| PathBuf::from("./helenus-data"))
 }
 
-/// What the node may take of its machine.
+/// Sets the resources that the node may take of its machine.
 fn set_resources(node: &mut NodeOptions, arguments: &ServeArguments, config: &ConfigFile) {
     let memory = arguments.memory.or(config.memory);
     node.shard_count = arguments.shards.or(config.shards).unwrap_or_else(core_count);
@@ -117,7 +117,7 @@ fn set_resources(node: &mut NodeOptions, arguments: &ServeArguments, config: &Co
     node.disk_io = disk_io.or(config.disk_io.map(DiskIo::from)).unwrap_or_default();
 }
 
-/// What is kept, and how.
+/// Sets what is kept, and how.
 fn set_storage(node: &mut NodeOptions, arguments: &ServeArguments, config: &ConfigFile) {
     node.in_memory = arguments.in_memory || config.in_memory.unwrap_or(false);
     node.commitlog_sync = commitlog_sync(arguments, config);
@@ -135,7 +135,7 @@ fn set_storage(node: &mut NodeOptions, arguments: &ServeArguments, config: &Conf
     };
 }
 
-/// What clients are told, when, and who may ask.
+/// Sets what clients are told, when, and who may ask.
 fn set_answers(node: &mut NodeOptions, arguments: &ServeArguments, config: &ConfigFile) {
     set(&mut node.cluster_name, config.cluster_name.clone());
     let timeout = |setting: Option<DurationSetting>| setting.map(|setting| setting.0);
@@ -168,7 +168,7 @@ fn set_answers(node: &mut NodeOptions, arguments: &ServeArguments, config: &Conf
         .unwrap_or_default();
 }
 
-/// What nobody set stays as the node has it.
+/// Sets an option; without a setting it stays as the node has it.
 fn set<T>(option: &mut T, setting: Option<T>) {
     if let Some(setting) = setting {
         *option = setting;
@@ -311,7 +311,7 @@ mod tests {
         lines
     }
 
-    /// What a file can change, as text.
+    /// Returns the options that a file can change, as text.
     fn seen(options: &ServeOptions) -> Vec<String> {
         let node = &options.node;
         vec![

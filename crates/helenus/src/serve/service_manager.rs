@@ -1,4 +1,4 @@
-//! What a service manager that started the process hears of it: the protocol of sd_notify(3).
+//! Notices to a service manager that started the process: the protocol of sd_notify(3).
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,10 +13,10 @@ const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
 /// How long a manager that does not read keeps the node waiting.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Who started the process, if it wants to hear.
+/// Socket of the service manager that started the process, if it wants to hear.
 pub struct ServiceManager(Option<UnixDatagram>);
 
-/// What happens to the node.
+/// Event in the node's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// It serves.

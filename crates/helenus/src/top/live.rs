@@ -51,7 +51,7 @@ impl LiveScreen {
             .draw(|frame| frame.render_widget(Paragraph::new(Text::from(text)), frame.area()));
     }
 
-    /// Whether `q`, Escape or Ctrl-C was pressed since the last page.
+    /// Returns whether `q`, Escape or Ctrl-C was pressed since the last page.
     pub fn is_quit(&self) -> bool {
         while event::poll(Duration::ZERO).unwrap_or(false) {
             let Ok(Event::Key(key)) = event::read() else {

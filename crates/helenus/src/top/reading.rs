@@ -5,7 +5,7 @@ use std::time::Instant;
 use helenus_client::{RequestError, Session};
 use serde::Serialize;
 
-/// What the node said at one time.
+/// Metrics and hot partitions of the node at one time.
 #[derive(Debug, Default)]
 pub struct Reading {
     /// Seconds since the process began to look.
@@ -31,7 +31,7 @@ pub struct HotPartition {
     pub key: String,
     pub reads_per_second: f64,
     pub writes_per_second: f64,
-    /// Of its shard's requests, from 0 to 1.
+    /// Share of its shard's requests, from 0 to 1.
     pub share: f64,
     pub shard: i32,
 }

@@ -1,4 +1,4 @@
-//! What happened between two readings.
+//! Activity of a node between two readings.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct Snapshot {
     pub errors_per_second: Vec<(String, f64)>,
     /// Refused before they were looked at.
     pub refused_per_second: f64,
-    /// Of the shard where it is longest.
+    /// Queue delay of the shard where it is longest.
     pub queue_delay_us: f64,
     pub request_bytes: f64,
     /// From 0 to 1; `None` where nothing was asked for.

@@ -26,7 +26,7 @@ impl Folder {
         Folder::make(name, Turn::Shared(turn))
     }
 
-    /// Of a test beside which no other of this file runs.
+    /// Makes the folder of a test beside which no other of this file runs.
     pub fn alone(name: &str) -> Folder {
         let turn = TURNS.write().unwrap_or_else(PoisonError::into_inner);
         Folder::make(name, Turn::Alone(turn))
@@ -122,7 +122,7 @@ impl Program {
         assert!(told.unwrap().success());
     }
 
-    /// What the log says of a process that has ended as it should.
+    /// Returns the log of a process that has ended as it should.
     pub fn end(mut self) -> String {
         let mut log = String::new();
         let mut errors = self.process.stderr.take().unwrap();

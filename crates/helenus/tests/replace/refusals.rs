@@ -10,7 +10,7 @@ use helenus_test_service::{Client, PATIENCE, Reply};
 
 use crate::program::{Folder, Program, any_ports, command, create_table};
 
-/// What the program says that ends at once with an error.
+/// Returns the complaint of a program that ends at once with an error.
 fn complaint(mut command: std::process::Command) -> String {
     let output = command.output().unwrap();
     assert!(!output.status.success(), "{output:?}");

@@ -1,4 +1,4 @@
-//! What clients see of a replacement: nothing.
+//! Replacements of which clients see nothing.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,7 +17,7 @@ const VERSIONS: [ProtocolVersion; 3] = [ProtocolVersion::V3, ProtocolVersion::V4
 /// Enough for every moment of a replacement to be met by some request.
 const REPLACEMENTS: usize = 6;
 
-/// What the writers have been told, and when to end.
+/// Counters of what the writers were acknowledged, and the signal to end.
 #[derive(Default)]
 struct Load {
     ends: AtomicBool,

@@ -9,7 +9,7 @@ use helenus_test_service::{Client, PATIENCE, Reply};
 
 use crate::program::{Folder, Program, address_behind, any_ports, command};
 
-/// What service managers name their socket by.
+/// Variable by which service managers name their socket.
 const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
 
 fn heard(manager: &UnixDatagram) -> String {

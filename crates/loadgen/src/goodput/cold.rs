@@ -8,7 +8,7 @@ use super::wire::{VERSION, WireClient, WireError, frame};
 
 pub const SELECT: &str = "SELECT v FROM goodput.cold WHERE p = ?";
 
-/// Of a value, which no compression makes smaller.
+/// Bytes of a value, which no compression makes smaller.
 const VALUE_BYTES: usize = 1_000;
 
 /// Writes so many bytes of values, each partition one. How many partitions those are.

@@ -9,7 +9,7 @@ use super::wire::WireError;
 use super::workload::GoodputWorkload;
 use super::{Doing, GoodputOptions};
 
-/// Of the order of the loads in a round: every run has the same.
+/// Seed of the order of the loads in a round: every run has the same.
 const ORDER_SEED: u64 = 4;
 
 pub fn measure(

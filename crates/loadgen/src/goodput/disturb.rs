@@ -1,4 +1,4 @@
-//! What happens to a server that does four fifths of what it can: nothing, a stop of its process, or a burst of requests.
+//! Disturbances of a server that does four fifths of what it can: nothing, a stop of its process, or a burst of requests.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use super::workload::GoodputWorkload;
 use super::{Doing, GoodputOptions};
 use crate::quiet::{SLICE_US, Watch};
 
-/// Of the capacity: what is offered before and after.
+/// Load before and after, as a share of the capacity.
 const LOAD: f64 = 0.8;
 
 /// How long the process is stopped.
 const STALL: Duration = Duration::from_millis(200);
 
-/// Of the capacity, and for how long.
+/// Load of a burst, as a share of the capacity, and its length.
 const BURST_LOAD: f64 = 1.4;
 const BURST: Duration = Duration::from_secs(1);
 
@@ -33,7 +33,7 @@ const AFTER: Duration = Duration::from_secs(3);
 /// Windows of the result.
 const SHOWN_MS: u32 = 100;
 
-/// Of a load to which nothing happens.
+/// Windows of the result of a load to which nothing happens.
 const SHOWN_STEADY_MS: u32 = 1_000;
 
 /// So many looks in which the hypervisor disturbed something are made again.
@@ -45,7 +45,7 @@ struct Plan {
     phases: [(f64, Duration); 3],
     /// Which part of the middle phase's time the process is stopped.
     is_stopped: bool,
-    /// Of the load's beginning, not looked at.
+    /// Length of the load's beginning, which is not looked at.
     warm_up: Duration,
     shown_ms: u32,
 }

@@ -7,7 +7,7 @@ use helenus_protocol::{ErrorCode, Opcode};
 
 use super::workload::Requests;
 
-/// What an answer is, by its header and the code of an error.
+/// Kind of an answer, by its header and the code of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerKind {
     Done,
@@ -39,7 +39,7 @@ pub const STREAMS: usize = 32_768;
 /// Room for what is encoded, to begin with.
 const OUT_BYTES: usize = 64 * 1024;
 
-/// What the socket has taken is removed from the front once it is this much, and half of all.
+/// Bytes that the socket has taken, from which on they are removed from the front; they must be half of all, too.
 const TAKEN_BYTES_MIN: usize = 256 * 1024;
 
 /// Read at once.
@@ -52,7 +52,7 @@ const HEADER_BYTES: usize = 9;
 struct Waiting {
     /// When it was to be sent, in microseconds of the load's clock; 0 for a free stream.
     due_us: u32,
-    /// Of the load.
+    /// Index of the load's part.
     part: u8,
 }
 
@@ -66,7 +66,7 @@ pub struct Line {
     taken: usize,
     input: Box<[u8]>,
     filled: usize,
-    /// Of an answer whose header was seen, what is not read yet.
+    /// Bytes not read yet of an answer whose header was seen.
     body_left: usize,
     random: Random,
 }
@@ -292,7 +292,7 @@ mod tests {
         assert!(error.to_string().contains("on stream 3"), "{error}");
     }
 
-    /// What a socket does not take is sent when it does, whole and in order, and keeps its place in memory bounded by the streams.
+    /// Output that a full socket does not take is sent once it does, whole and in order; the streams bound its memory.
     #[test]
     fn what_a_full_socket_did_not_take_is_sent_later() {
         let (mut line, mut peer) = line(STREAMS);

@@ -67,7 +67,7 @@ struct Schedule {
     interval_us: f64,
     issued: u64,
     next_us: f64,
-    /// Whose turn it is, of the part's lines.
+    /// Index of the line whose turn it is, among the part's lines.
     line: usize,
 }
 
@@ -261,7 +261,7 @@ impl Load {
         }
     }
 
-    /// What a driver asks for all the time, beside the load.
+    /// Sends the requests that a driver makes all the time, beside the load, and takes their answers.
     fn ask(&mut self, recorders: &mut [Recorder]) -> io::Result<()> {
         let now_us = self.now_us();
         if now_us >= self.control_at_us {

@@ -52,7 +52,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// What was seen of one part of a load in all rounds.
+/// Results of one part of a load in all rounds.
 pub struct Measurement {
     total: Tally,
     good_rounds_per_s: Vec<f64>,

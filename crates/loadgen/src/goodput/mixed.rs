@@ -13,13 +13,13 @@ use super::{Doing, GoodputOptions};
 /// Shares of what is offered by those that behave: each a sixteenth of [`LOAD`].
 const SHARES: f64 = 16.0;
 
-/// Of the capacity, if all sixteen behaved.
+/// Load as a share of the capacity, if all sixteen behaved.
 const LOAD: f64 = 0.8;
 
 /// Shares that the greedy one asks for.
 const GREEDY_SHARES: f64 = 100.0;
 
-/// Of the aggregates' capacity.
+/// Load of aggregates, as a multiple of their capacity.
 const AGGREGATES_LOAD: f64 = 10.0;
 
 /// Point reads for each aggregate.
@@ -168,7 +168,7 @@ pub fn mix(
     })
 }
 
-/// Of the goodput alone what is left beside the other load, round by round.
+/// Computes the share of the goodput alone that is left beside the other load, round by round.
 fn kept(alone: &[f64], beside: &[f64]) -> Vec<f64> {
     let rounds = beside.iter().zip(alone);
     rounds.map(|(beside, alone)| beside / alone.max(1e-3)).collect()

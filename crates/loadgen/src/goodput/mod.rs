@@ -36,7 +36,7 @@ use load::{Connections, Load, Part};
 use wire::WireClient;
 use workload::Preparation;
 
-/// What is executed of a workload, where it is one of [`GoodputWorkload::STATEMENTS`].
+/// Returns the statement that a workload executes, if it is one of [`GoodputWorkload::STATEMENTS`].
 pub fn statement(workload: GoodputWorkload) -> Option<String> {
     statements::text(workload, statements::TABLE)
 }
@@ -55,7 +55,7 @@ pub struct GoodputOptions {
     pub server_pid: Option<u32>,
     pub workloads: Vec<GoodputWorkload>,
     pub size: RequestSize,
-    /// Of the table that cold reads go to.
+    /// Bytes of the table that cold reads go to.
     pub cold_bytes: u64,
     /// Loads, as multiples of the capacity.
     pub multiples: Vec<f64>,
@@ -68,7 +68,7 @@ pub struct GoodputOptions {
     /// The loads take turns in so many rounds, each in another order, so that all meet the machine's better and worse
     /// minutes; the median round is a load's goodput.
     pub rounds: u32,
-    /// What a load is offered in each round before anything counts.
+    /// Length of the load that is offered in each round before anything counts.
     pub warm_up: Duration,
     /// How long a load is offered at most, to see `point` of time that counts.
     pub point_max: Duration,
@@ -77,18 +77,18 @@ pub struct GoodputOptions {
     pub in_flight_max: usize,
     /// How long due requests are gathered before they are written.
     pub gather: Duration,
-    /// Whether clients ask to be told of overload by an error, as no driver does by itself.
+    /// True if clients ask to be told of overload by an error, as no driver does by itself.
     pub throws_on_overload: bool,
     /// Where the server asks for it.
     pub login: Option<Login>,
     pub deadline: Duration,
     /// How long ten times the capacity are offered before the recovery is measured; zero for none.
     pub overload: Duration,
-    /// What is to happen to the server instead of curves.
+    /// Disturbances of the server, instead of curves.
     pub disturbances: Vec<DisturbanceKind>,
     /// How often each of them.
     pub looks: u32,
-    /// Of a load to which nothing happens.
+    /// Length of a load to which nothing happens.
     pub steady: Duration,
     /// Which loads are to share the server, instead of curves.
     pub mixes: Vec<MixKind>,

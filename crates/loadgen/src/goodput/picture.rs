@@ -18,7 +18,7 @@ pub fn to_svg(reports: &[GoodputReport]) -> String {
     side_by_side(&rows)
 }
 
-/// What became of requests around each disturbance of these reports, where something happened.
+/// Draws the outcomes of requests around each disturbance of these reports, where something happened.
 pub fn disturbances_to_svg(reports: &[GoodputReport]) -> String {
     let mut rows: Vec<Vec<Chart>> = Vec::new();
     let mut seen: Vec<(GoodputWorkload, DisturbanceKind)> = Vec::new();

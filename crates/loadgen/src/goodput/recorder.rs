@@ -1,4 +1,4 @@
-//! What came of each request, by when it was to be sent.
+//! Outcomes of requests, by when they were to be sent.
 
 use hdrhistogram::Histogram;
 
@@ -49,12 +49,12 @@ pub struct Sums {
     pub not_generated: u64,
 }
 
-/// What came of the requests that were to be sent in some time.
+/// Outcomes of the requests that were to be sent in some time.
 pub struct Tally {
     pub sums: Sums,
-    /// Of served requests, whether in time or not; of those that were never answered, how long that was known.
+    /// Latencies of served requests, in time or not; of those that were never answered, how long that was known.
     pub served_us: Histogram<u32>,
-    /// Of the control connection.
+    /// Latencies of the control connection.
     pub control_us: Histogram<u32>,
 }
 
@@ -115,7 +115,7 @@ impl Recorder {
         }
     }
 
-    /// What came of the requests of some slices.
+    /// Sums up the outcomes of the requests of some slices.
     pub fn total(&self, slices: &[usize]) -> Result<Tally, WireError> {
         let mut total = Tally::new()?;
         for slice in slices.iter().filter_map(|slice| self.slices.get(*slice)) {

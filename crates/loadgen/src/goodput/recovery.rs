@@ -11,10 +11,10 @@ use super::{Doing, GoodputOptions};
 use crate::quiet::{SLICE_US, Watch};
 use crate::run::process_usage_of;
 
-/// What is offered before and after an overload whose recovery is measured, of the capacity.
+/// Load before and after an overload whose recovery is measured, as a share of the capacity.
 const CALM: f64 = 0.5;
 
-/// Of the calm second before an overload, in windows.
+/// Windows of the calm second before an overload that are looked at, by index.
 const CALM_WINDOWS: std::ops::Range<usize> = 20..100;
 
 /// How often a recovery is looked at without anything that disturbs it ...

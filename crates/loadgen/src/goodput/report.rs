@@ -1,10 +1,10 @@
-//! What was measured, as it is stored.
+//! Results of measurements, as they are stored.
 
 use serde::{Deserialize, Serialize};
 
 use super::workload::{GoodputWorkload, RequestSize};
 
-/// What was measured of one server.
+/// Results of one server's measurements.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GoodputReport {
     pub label: String,
@@ -13,16 +13,17 @@ pub struct GoodputReport {
     /// Requests without an answer on one connection; what was due beyond them was not sent.
     #[serde(default)]
     pub in_flight_max: usize,
-    /// Whether clients asked to be told of overload by errors. All did in reports of before there was a choice.
+    /// True if clients asked to be told of overload by errors. All did in reports of before there was a choice.
     #[serde(default = "always")]
     pub throws_on_overload: bool,
-    /// Of the closed loop that told the capacity, on one connection; 0 where several were tried and the best counted.
+    /// Requests in flight on one connection of the closed loop that told the capacity; 0 where several were tried and the best
+    /// counted.
     #[serde(default)]
     pub capacity_in_flight: usize,
     /// How long due requests were gathered before they were written.
     #[serde(default = "usual_gather_us")]
     pub gather_us: u64,
-    /// What each load was offered in each round before anything counted.
+    /// Length of the load that was offered in each round before anything counted, in seconds.
     #[serde(default)]
     pub warm_up_s: f64,
     #[serde(default)]
@@ -64,7 +65,7 @@ pub struct Point {
     pub sent_per_s: f64,
     /// The median of the rounds; everything else is of all rounds together.
     pub good_per_s: f64,
-    /// Of each round.
+    /// Goodput of each round.
     #[serde(default)]
     pub good_rounds_per_s: Vec<f64>,
     /// Goodput as a share of the best load's at or below the capacity in the same round, from 0 to above 1; the median of the rounds.
@@ -82,12 +83,12 @@ pub struct Point {
     pub held_back_per_s: f64,
     /// Not sent within the deadline because the generator was too slow.
     pub not_generated_per_s: f64,
-    /// Of served requests.
+    /// Latencies of served requests: the median, then the 99th percentile and the longest.
     pub p50_us: u64,
     pub p99_us: u64,
     pub max_us: u64,
     pub control_p99_us: u64,
-    /// Of one core.
+    /// Processor time of the server, as a share of one core.
     pub server_cpu: Option<f64>,
     pub resident_bytes: Option<u64>,
     /// Seconds of which this tells.
@@ -109,10 +110,10 @@ pub struct Recovery {
     pub overload_s: f64,
     /// The median. `None` if it did not recover within the second that was looked at.
     pub recovery_ms: Option<u32>,
-    /// Of each time it was looked at, the shortest first.
+    /// Recovery times of all looks, the shortest first.
     #[serde(default)]
     pub all_ms: Vec<Option<u32>>,
-    /// Of the windows of 10 ms before the overload, at the same load: so many were not normal either.
+    /// Share of the windows of 10 ms before the overload, at the same load, that were not normal either.
     #[serde(default)]
     pub abnormal_before: f64,
     /// The hypervisor took a processor away meanwhile, however often it was tried.
@@ -120,7 +121,7 @@ pub struct Recovery {
     pub is_disturbed: bool,
 }
 
-/// What happens to a server at four fifths of its capacity.
+/// Disturbance of a server at four fifths of its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DisturbanceKind {
@@ -132,20 +133,20 @@ pub enum DisturbanceKind {
     Burst,
 }
 
-/// What became of requests while and after something happened to the server.
+/// Outcomes of requests while and after something happened to the server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Disturbance {
     pub workload: GoodputWorkload,
     pub kind: DisturbanceKind,
     pub capacity_per_s: f64,
-    /// Of the capacity, before and after.
+    /// Load before and after, as a share of the capacity.
     pub load: f64,
-    /// Of the capacity meanwhile; 0 if the server was stopped.
+    /// Load meanwhile, as a share of the capacity; 0 if the server was stopped.
     pub meanwhile: f64,
     /// How long it lasted.
     pub length_ms: u32,
     pub window_ms: u32,
-    /// Of all looks together.
+    /// Windows of all looks together.
     pub windows: Vec<DisturbedWindow>,
     /// When 100 ms began in which nothing was refused, in milliseconds behind the end; by look, the shortest first. `None` where there
     /// were none.
@@ -176,19 +177,19 @@ impl DisturbedWindow {
         self.good + self.late + self.refused + self.failed + self.unsent
     }
 
-    /// Of the requests that were due, from 0 to 1.
+    /// Returns `count` as a share of the requests that were due, from 0 to 1.
     pub fn share(&self, count: u64) -> f64 {
         count as f64 / self.due().max(1) as f64
     }
 }
 
-/// Who has to live with whom.
+/// Kind of mix: which loads have to live with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MixKind {
     /// Nine of ten requests are point reads within the capacity, one is an aggregate, ten times as many as can be done.
     Aggregates,
-    /// Of sixteen connections one sends a hundred times what each of the others sends.
+    /// One of sixteen connections sends a hundred times what each of the others sends.
     GreedyConnection,
     /// Requests to one table are a hundred shares of sixteen, those to another one fifteen.
     GreedyTable,
@@ -201,7 +202,7 @@ pub enum MixKind {
 pub struct Mix {
     pub kind: MixKind,
     pub workload: GoodputWorkload,
-    /// Of the load that behaves, by itself.
+    /// Capacity of the load that behaves, by itself.
     pub capacity_per_s: f64,
     pub alone: Figures,
     pub beside: Figures,
@@ -213,7 +214,7 @@ pub struct Mix {
     pub other: Figures,
 }
 
-/// What came of one part of a mix, a second.
+/// Outcomes of one part of a mix, a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     pub intended_per_s: f64,

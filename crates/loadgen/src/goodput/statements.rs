@@ -16,7 +16,7 @@ const ROWS: u32 = 2_000;
 /// Partitions of one row.
 const PARTITIONS: u32 = 9;
 
-/// What is prepared; `None` for a workload of other tables.
+/// Returns the statement to prepare; `None` for a workload of other tables.
 pub fn text(workload: GoodputWorkload, table: &str) -> Option<String> {
     let select = |rest: &str| {
         Some(format!(

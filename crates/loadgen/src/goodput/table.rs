@@ -249,7 +249,7 @@ fn memory(resident: &[(f64, u64)]) -> String {
     }
 }
 
-/// What happened, as a clause.
+/// Returns the disturbance as a clause.
 pub fn happening(disturbance: &Disturbance) -> String {
     let Disturbance {
         load,

@@ -14,7 +14,7 @@ use super::report::{Disturbance, DisturbedWindow, Recovery};
 use super::workload::{Requests, prepare};
 use super::*;
 
-/// What becomes of a request.
+/// Canned answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Canned {
     Rows,

@@ -41,7 +41,7 @@ impl WireError {
     }
 }
 
-/// Who logs in where the server asks for it.
+/// Credentials, for a server that asks for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
     pub user: String,

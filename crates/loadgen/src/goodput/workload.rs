@@ -1,4 +1,4 @@
-//! What is asked for: the statements that applications send, loads of small or heavy requests, and reads of more than memory holds.
+//! Workloads: the statements that applications send, loads of small or heavy requests, and reads of more than memory holds.
 
 use helenus_protocol::request::{BindValues, QueryParameters, Value, write_execute};
 use helenus_protocol::{Consistency, Opcode};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::wire::{VERSION, WireClient, WireError, frame};
 use super::{cold, statements};
 
-/// What is read or written.
+/// Kind of reads or writes that a load consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GoodputWorkload {
@@ -100,7 +100,7 @@ pub enum RequestSize {
 /// Partitions (rows of the single one) that are read or written.
 const KEYS: u64 = 10_000;
 
-/// Of a heavy request's table; each holds 100 rows.
+/// Partitions of a heavy request's table; each holds 100 rows.
 const HEAVY_KEYS: u64 = 500;
 
 const HEAVY_ROWS: u64 = 100;
@@ -116,12 +116,12 @@ pub struct Template {
     pub key_at: Option<usize>,
 }
 
-/// What a load sends.
+/// Requests of a load.
 #[derive(Clone, Debug)]
 pub struct Requests {
     templates: Vec<Template>,
     keys: u64,
-    /// Of ten requests, those to key 0.
+    /// Tenths of the requests that go to key 0.
     hot_tenths: u64,
 }
 
@@ -152,11 +152,11 @@ impl Requests {
 /// How tables are made.
 #[derive(Clone, Debug)]
 pub struct Preparation {
-    /// Of the four loads that have one.
+    /// Request size of the four loads that have one.
     pub size: RequestSize,
-    /// Of the table that cold reads go to.
+    /// Bytes of the table that cold reads go to.
     pub cold_bytes: u64,
-    /// Of the table that statements go to.
+    /// Name of the table that statements go to.
     pub table: &'static str,
 }
 

@@ -16,7 +16,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<f64>,
     pub threads: usize,
-    /// Of them, those to which the kernel gives short slices of the processor (Linux 6.12 and later).
+    /// Threads among them to which the kernel gives short slices of the processor (Linux 6.12 and later).
     #[serde(default)]
     pub threads_with_short_slices: usize,
     pub elapsed_s: f64,
@@ -38,7 +38,7 @@ pub struct Report {
     pub spectrum: Vec<(f64, u64)>,
     pub client_cpu_s: f64,
     pub client_cpu_us_per_op: f64,
-    /// Of that: what choosing statements and making values takes.
+    /// Part of that for choosing statements and making values.
     pub generator_us_per_op: f64,
     pub client_resident_bytes_max: u64,
     pub sent_again: u64,

@@ -1,4 +1,4 @@
-//! What a run came to, for people and for scripts.
+//! Reports of a run, for people and for scripts.
 
 mod csv;
 mod html;

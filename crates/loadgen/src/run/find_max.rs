@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::options::{Length, Load, RunOptions};
 use super::{Measurement, Progress, RunError, run};
 
-/// What is looked for.
+/// Goal and steps of the search for the highest rate.
 #[derive(Clone, Copy, Debug)]
 pub struct FindMax {
     pub p99_max: Duration,
-    /// Of each step; the steps are a dozen.
+    /// Length of each step; there are seven: a closed loop and six halvings.
     pub step: Duration,
 }
 
@@ -18,7 +18,7 @@ pub struct FindMax {
 pub struct FoundRate {
     /// The highest rate that held, 0 if none did.
     pub per_second: f64,
-    /// What it measured.
+    /// Measurement at that rate.
     pub measurement: Option<Measurement>,
     /// Every rate that was tried, with its p99 in µs and whether it held.
     pub tried: Vec<(f64, u64, bool)>,
@@ -30,7 +30,7 @@ const STEPS: u32 = 6;
 /// A step's warm-up, as a share of its length.
 const WARM_UP_SHARE: f64 = 0.3;
 
-/// Of what was offered: less than this sent in time means that the rate was not reached.
+/// Least share of the offered requests that is answered at a rate that was reached.
 const SENT_SHARE_MIN: f64 = 0.98;
 
 /// First measures a closed loop, then halves the interval between nothing and that.

@@ -1,4 +1,4 @@
-//! What the run costs the machine it runs on.
+//! Cost of a run to the machine it runs on.
 
 use std::fs;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) fn process_usage() -> ProcessUsage {
     process_usage_of("self")
 }
 
-/// Of another process, by its id.
+/// Returns the usage of another process, by its id.
 pub(crate) fn process_usage_of(process: &str) -> ProcessUsage {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let kib = |name: &str| {
@@ -46,8 +46,8 @@ fn cpu_time(process: &str) -> Option<Duration> {
     Some(Duration::from_millis((user + system) * 1000 / TICKS_PER_SECOND))
 }
 
-/// What the hypervisor gave to others while this machine had work for its processors, since it was started: all
-/// processors together, in steps of 10 ms. `None` where /proc does not tell.
+/// Returns the time that the hypervisor gave to others while this machine had work for its processors, since it was started:
+/// all processors together, in steps of 10 ms. `None` where /proc does not tell.
 pub(crate) fn stolen_time() -> Option<Duration> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let ticks: u64 = stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()?;

@@ -62,13 +62,13 @@ pub enum RunError {
 
 /// Told how far a run is; draws the live view, or nothing.
 pub trait Progress {
-    /// What the run does now, and how much of it is done (0.0 to 1.0).
+    /// Reports what the run does now, and how much of it is done (0.0 to 1.0).
     fn doing(&mut self, what: &str, share: f64);
 
     /// Another second has passed.
     fn second(&mut self, second: &Second, measured: &Measurement);
 
-    /// Whether whoever watches wants it to end now.
+    /// Returns whether whoever watches wants the run to end now.
     fn is_stopped(&mut self) -> bool {
         false
     }
@@ -91,7 +91,7 @@ pub struct Second {
     pub is_disturbed: bool,
 }
 
-/// What a run has measured.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Measurement {
     pub workload: String,
@@ -99,7 +99,7 @@ pub struct Measurement {
     pub threads: usize,
     pub elapsed: Duration,
     pub totals: Recorder,
-    /// What counts where the machine is shared: the slices in which it was not disturbed.
+    /// Results that count where the machine is shared: of the slices in which it was not disturbed.
     pub undisturbed: Undisturbed,
     pub seconds: Vec<Second>,
     /// Open loop: requests whose time had come and that were never sent.
@@ -113,7 +113,8 @@ pub struct Measurement {
     pub refused: u64,
 }
 
-/// What ended in slices of a tenth of a second in which the hypervisor took no processor away, nor in the slice before.
+/// Requests that ended in slices of a tenth of a second in which the hypervisor took no processor away, nor in the slice
+/// before.
 #[derive(Clone, Debug, Default)]
 pub struct Undisturbed {
     pub length: Duration,
@@ -152,7 +153,7 @@ pub fn run(options: &RunOptions, progress: &mut dyn Progress) -> Result<Measurem
     result
 }
 
-/// What a crew hands to the thread that watches.
+/// Session and recorder that a crew hands to the thread that watches.
 struct Joined {
     session: Session,
     recorder: Arc<Mutex<Recorder>>,
@@ -230,7 +231,7 @@ struct Watcher {
     gathered: Recorder,
     /// Since the last slice.
     slice: Recorder,
-    /// What a crew gets in exchange for what it has recorded.
+    /// Recorder that a crew gets in exchange for the one that it has filled.
     spare: Recorder,
     is_disturbed: bool,
     slices: Slices,
@@ -367,7 +368,7 @@ impl Watcher {
         progress.second(&second, &self.measured);
     }
 
-    /// What was measured so far was warming up.
+    /// Discards what was measured so far: it was warming up.
     fn forget(&mut self) {
         for crew in &self.crews {
             crew.recorder

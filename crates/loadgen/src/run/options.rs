@@ -60,7 +60,7 @@ pub struct RunOptions {
     #[cfg(feature = "tls")]
     pub tls: Option<helenus_client::Tls>,
     pub buffer_pool: bool,
-    /// Whether the schema is made and rows are written first.
+    /// True if the schema is made and rows are written first.
     pub sets_up: bool,
     pub seed: u64,
     pub trace: Option<TraceOptions>,

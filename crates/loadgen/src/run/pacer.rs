@@ -87,7 +87,7 @@ mod tests {
         })
     }
 
-    /// What a thread hands out in simulated time: for each look, when and how much. `late` is how long after the
+    /// Returns what a thread hands out in simulated time: for each look, when and how much. `late` is how long after the
     /// wanted time the thread wakes.
     fn looks(mut pacer: Pacer, length: Duration, late: impl Fn(usize) -> Duration) -> Vec<(Duration, usize)> {
         let (mut now, mut looks) = (Duration::ZERO, Vec::new());

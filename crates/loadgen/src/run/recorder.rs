@@ -14,7 +14,7 @@ const LATENCY_US_MAX: u64 = 3_600_000_000;
 /// Significant digits of a latency: errors below a hundredth.
 const DIGITS: u8 = 2;
 
-/// What some requests came to.
+/// Outcomes of some requests.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     /// Requests answered without an error.
@@ -22,7 +22,7 @@ pub struct Recorder {
     pub errors_by_kind: BTreeMap<String, u64>,
     /// One message of each kind.
     pub samples: BTreeMap<String, String>,
-    /// Of answered requests, in µs.
+    /// Latencies of answered requests, in µs.
     pub histogram: Histogram<u64>,
     /// Open loop: how late requests were sent, in µs. The generator's own share of the latencies.
     pub lateness: Histogram<u64>,

@@ -1,4 +1,4 @@
-//! What a run writes down of each slice and of each slow request, to be laid beside what happened when.
+//! Trace of a run: each slice and each slow request, to be laid beside what happened when.
 //!
 //! One line each: `slice,END,LENGTH_US,COUNTS,OPS,P99_US,LIMIT`, then the requests that ended in it,
 //! `request,INTENDED,LATE_US,LATENCY_US,NODE`. Points in time are microseconds since 1970.
@@ -26,7 +26,7 @@ pub(super) struct TracedRequest {
     /// How late it was sent, in µs.
     pub late_us: u64,
     pub latency_us: u64,
-    /// Who answered it.
+    /// Node that answered it.
     pub node: SocketAddr,
 }
 

@@ -17,7 +17,7 @@ use super::trace::TracedRequest;
 use super::{Joined, Progress, RunError, prepare_all, runtime};
 use crate::workload::{Populate, Random, Workload, WorkloadStatement};
 
-/// What all threads of a run look at.
+/// State that all threads of a run look at.
 pub(super) struct Signals {
     phase: AtomicU8,
     started: OnceLock<Instant>,
@@ -97,7 +97,7 @@ pub(super) struct Crew {
     signals: Arc<Signals>,
 }
 
-/// What the workers of a thread share.
+/// State that the workers of a thread share.
 struct Shared {
     session: Session,
     workload: Workload,
@@ -409,7 +409,7 @@ pub(super) async fn populate(
 /// Requests that the generator makes to be timed.
 const TIMED_REQUESTS: u32 = 20_000;
 
-/// What choosing and making the values of a request takes, in ns.
+/// Measures how long choosing and making the values of a request takes, in ns.
 pub(super) fn generator_cost_ns(workload: &Workload, seed: u64) -> f64 {
     let mut random = Random::new(seed);
     let types = vec![helenus_types::CqlType::Blob; 64];

@@ -139,7 +139,7 @@ fn write_number(number: u64, data_type: &CqlType, out: &mut Vec<u8>) {
     }
 }
 
-/// Of version 4, or of version 1 for a timeuuid.
+/// Makes a UUID of version 4, or of version 1 for a timeuuid.
 fn uuid_of(number: u64, data_type: &CqlType) -> [u8; 16] {
     let version = if *data_type == CqlType::Timeuuid {
         0x1000

@@ -1,4 +1,4 @@
-//! What is executed, how often, and with which values.
+//! Workloads: the statements that are executed, how often, and with which values.
 
 mod file;
 mod generator;

@@ -53,8 +53,8 @@ fn increment(chance: &Chance) -> i64 {
     }
 }
 
-/// Of counters or of rows, and never both in one table: whether the deletion of a row takes the tombstone of its counter with it
-/// before that hides a later increment depends on which files a compaction merges, also in Cassandra.
+/// Makes a deletion of counters or of rows, and never both in one table: whether the deletion of a row takes the tombstone of
+/// its counter with it before that hides a later increment depends on which files a compaction merges, also in Cassandra.
 fn delete(chance: &Chance, subject: &Subject, columns: &[&ColumnMetadata]) -> Text {
     let clustering = subject.table.clustering().len();
     if !subject.deletes_counters {

@@ -55,7 +55,7 @@ const FORMATS: [SsTableFormat; 5] = [
     SsTableFormat::Da,
 ];
 
-/// What a history has much of.
+/// Emphasis of a history: it has much of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flavour {
     /// Tables, columns, kinds of statements.

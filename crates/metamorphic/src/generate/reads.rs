@@ -158,7 +158,7 @@ fn distinct(chance: &Chance, subject: &Subject) -> Text {
     text
 }
 
-/// Of everything, or by a prefix of the primary key.
+/// Makes an aggregate of everything, or by a prefix of the primary key.
 fn aggregate(chance: &Chance, subject: &Subject) -> Text {
     let table = &subject.table;
     let column = quoted_identifier(&chance.pick(&table.columns).name);

@@ -36,8 +36,8 @@ pub fn change(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestamp
     }
 }
 
-/// Of a user type. What is written has as many fields as before; with JSON it has all of them. Both are equal, and as a key they
-/// would be one row, of which any of the two may be shown: so it is a type that no key has.
+/// Adds a field to a user type. What is written has as many fields as before; with JSON it has all of them. Both are equal,
+/// and as a key they would be one row, of which any of the two may be shown: so it is a type that no key has.
 fn add_field(chance: &Chance, subject: &mut Subject) -> Vec<String> {
     let keys = subject.table.columns.iter();
     let keys: Vec<&ColumnMetadata> = keys

@@ -16,7 +16,7 @@ const PARTITIONS_MAX: usize = 120;
 /// Values of one clustering column: their combinations share prefixes.
 const CLUSTERING_VALUES_MAX: usize = 12;
 
-/// Of the tables.
+/// Tables of which one is conditional.
 const CONDITIONAL_ONE_IN: u64 = 6;
 
 pub struct Subject {
@@ -24,7 +24,7 @@ pub struct Subject {
     /// As it was made, and the statement that does so.
     pub original: TableMetadata,
     pub create: String,
-    /// Of a table of counters: whether deletions are of counters or of rows.
+    /// True if deletions from a table of counters are of counters, not of rows.
     pub deletes_counters: bool,
     /// The indexes that there may be: their names, and their columns'.
     pub indexes: Vec<(String, String)>,
@@ -38,10 +38,10 @@ pub struct Subject {
     pub dropped: Vec<ColumnMetadata>,
     /// Qualified and quoted.
     pub name: String,
-    /// Whether most of what is written to it has conditions. Their time is the node's clock, so that plain writes, whose times
+    /// True if most of what is written to it has conditions. Their time is the node's clock, so that plain writes, whose times
     /// are before it, no longer change what they have written.
     pub is_conditional: bool,
-    /// Whether what is written to it may soon expire.
+    /// True if what is written to it may soon expire.
     pub expires: bool,
     /// The statement that makes the index of its vectors, if it has some.
     pub vector_index: Option<String>,
@@ -95,7 +95,7 @@ impl Subject {
         }
     }
 
-    /// Whether something of what is written to it has the time of the node's clock, which then shows.
+    /// Returns whether something of what is written to it has the time of the node's clock, which then shows.
     pub fn shows_clock(&self) -> bool {
         let has_lists = self
             .table
@@ -105,7 +105,7 @@ impl Subject {
         self.is_conditional || self.counts() || has_lists
     }
 
-    /// Whether it is a table of counters, also once they are dropped.
+    /// Returns whether it is a table of counters, also once they are dropped.
     pub fn counts(&self) -> bool {
         self.original.is_counter()
     }

@@ -8,7 +8,7 @@ pub struct Timestamps {
     steps: u64,
 }
 
-/// Of the first statement, in microseconds: 2020-09-13T12:26:40Z, before the clock of every history.
+/// Timestamp of the first statement, in microseconds: 2020-09-13T12:26:40Z, before the clock of every history.
 const BASE_US: i64 = 1_600_000_000_000_000;
 /// Between two timestamps that may be equal; the places in between are for what must not tie.
 const STEP_US: i64 = 1_000_000;

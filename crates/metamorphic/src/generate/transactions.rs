@@ -11,7 +11,7 @@ pub const TABLE: &str = "accounts";
 /// So that most transactions are of several shards, and meet rows that others have written.
 const PARTITIONS: u64 = 5;
 const ROWS: u64 = 2;
-/// What a row gets that is made, and the most that a transfer moves.
+/// Bound of a new row's balance, and the most that a transfer moves.
 const BALANCE_MAX: u64 = 100;
 
 pub fn create() -> String {
@@ -95,7 +95,7 @@ fn make_each(chance: &Chance, text: &mut Text, place: Place) {
     text.put("END IF ");
 }
 
-/// What the one row has goes to the other.
+/// Deletes the one row and gives its balance to the other.
 fn remove(text: &mut Text, from: Place, to: Place) {
     text.put("IF a IS NOT NULL AND b.n IS NOT NULL THEN ");
     text.put(&format!("DELETE FROM {KEYSPACE}.{TABLE}"));

@@ -14,7 +14,7 @@ const EDGES: [usize; 14] = [
 /// Elements of a large collection: rows that a memtable keeps in parts have more than 8 KiB (`row::split`).
 const ELEMENTS_MAX: usize = 600;
 
-/// Of each type.
+/// Common values of each type.
 const COMMON_VALUES: u64 = 6;
 
 /// How long the longest values are.

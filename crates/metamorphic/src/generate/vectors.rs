@@ -36,7 +36,7 @@ pub fn has_vectors(table: &TableMetadata) -> bool {
     table.column(COLUMN).is_some()
 }
 
-/// Whether a column has an index that no node can do without.
+/// Returns whether a column has an index that no node can do without.
 pub fn is_of_vectors(column: &ColumnMetadata) -> bool {
     &*column.name == COLUMN
 }

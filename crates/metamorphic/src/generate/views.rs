@@ -7,7 +7,7 @@ use helenus_types::{CqlType, quoted_identifier};
 
 use super::KEYSPACE;
 
-/// Of the tables that can have one.
+/// Tables that can have a view, of which one has it.
 const VIEW_ONE_IN: u64 = 2;
 
 /// The statement that makes a view of a table, and its name, qualified.
@@ -53,12 +53,12 @@ pub fn view(chance: &Chance, table: &TableMetadata) -> Option<(String, String)> 
     Some((create, view))
 }
 
-/// Whether values that are equal have the same bytes.
+/// Returns whether values that are equal have the same bytes.
 fn has_one_form(column: &ColumnMetadata) -> bool {
     is_short(column) || matches!(column.cql_type, CqlType::Text | CqlType::Ascii | CqlType::Blob)
 }
 
-/// Whether all values of a column are short enough for a key.
+/// Returns whether all values of a column are short enough for a key.
 fn is_short(column: &ColumnMetadata) -> bool {
     matches!(
         column.cql_type,

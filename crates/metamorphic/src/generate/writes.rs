@@ -14,15 +14,15 @@ use super::timestamps::Timestamps;
 use super::values::{self, Size};
 use crate::value::Value;
 
-/// Of the writes.
+/// Batches among the writes, in percent.
 const BATCHES_PERCENT: u64 = 16;
 const BATCHES_PERCENT_DEEP: u64 = 70;
-/// Of the inserts: the model does not know what they write, and has nothing to say of their tables from then on.
+/// Inserts of which one is of JSON: the model does not know what it writes, and has nothing to say of its table from then on.
 const JSON_ONE_IN: u64 = 200;
 /// Rows of one batch.
 const BATCH_MAX: usize = 24;
 
-/// Who writes one statement, or the statements of one batch.
+/// Writer of one statement, or of the statements of one batch.
 struct Author<'a> {
     chance: &'a Chance,
     subject: &'a Subject,
@@ -232,7 +232,7 @@ impl<'a> Author<'a> {
         }
     }
 
-    /// What the first columns of the clustering key have in common.
+    /// Makes a deletion of the rows that have the first `clustering` columns of the clustering key in common.
     fn delete_rows(&self, clustering: usize) -> Text {
         let mut text = self.delete_from();
         text.equalities(self.key(clustering));
@@ -318,7 +318,7 @@ impl<'a> Author<'a> {
     }
 }
 
-/// Whether a number of JSON is anywhere in a type that keeps its zeros.
+/// Returns whether a type has a decimal anywhere: it keeps the zeros at its end, which numbers of JSON lose.
 fn has_decimals(cql_type: &CqlType) -> bool {
     matches!(cql_type, CqlType::Decimal) || cql_type.sub_types().any(has_decimals)
 }

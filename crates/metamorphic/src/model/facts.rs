@@ -1,4 +1,4 @@
-//! What was said of a table, and what follows from it.
+//! Facts that were said of a table, and what follows from them.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -23,14 +23,14 @@ pub struct Fact {
 
 #[derive(Clone, Debug)]
 pub enum FactKind {
-    /// Of the rows that meet all bounds; without any, of the whole partition with its static row.
+    /// Deletion of the rows that meet all bounds; without any, of the whole partition with its static row.
     Deletion(Vec<Bound>),
     /// That there is a row, as INSERT says; until then, in seconds.
     Marker {
         row: Key,
         until_s: Option<i64>,
     },
-    /// Of all elements of a column.
+    /// Deletion of all elements of a column.
     ColumnDeletion {
         row: Option<Key>,
         column: String,
@@ -76,7 +76,7 @@ pub struct Facts {
 /// Column values by name, of those that are not null.
 pub type Cells = BTreeMap<String, Vec<u8>>;
 
-/// What lives of a partition at a time.
+/// Live content of a partition at a time.
 #[derive(Debug)]
 pub struct Partition {
     pub key: Key,
@@ -151,7 +151,7 @@ fn row_of(fact: &Fact) -> Option<&Key> {
     }
 }
 
-/// Whether the column was dropped after it was written to, by the timestamps of both.
+/// Returns whether the column was dropped after it was written to, by the timestamps of both.
 fn is_dropped(table: &TableMetadata, fact: &Fact) -> bool {
     let (FactKind::Cell(Cell { column, .. }) | FactKind::ColumnDeletion { column, .. }) = &fact.kind else {
         return false;
@@ -284,7 +284,7 @@ impl Bound {
     }
 }
 
-/// Whether a comparison comes out as the operator wants.
+/// Returns whether a comparison comes out as the operator wants.
 pub fn holds(operator: Operator, ordering: Ordering) -> bool {
     match operator {
         Operator::Equal => ordering == Ordering::Equal,

@@ -1,4 +1,4 @@
-//! What CQL says that a table holds, from nothing but the statements: no memtable, no SSTable, no merge.
+//! Model of a table's content by CQL, from nothing but the statements: no memtable, no SSTable, no merge.
 //!
 //! A table is a heap of facts; a read looks at all of them. What the model does not know makes it silent about the table
 //! until that is emptied: columns of lists and of user types with a cell per field, and every statement beyond
@@ -87,7 +87,7 @@ impl Model {
         }
     }
 
-    /// What the answer to a SELECT or a transaction must be before that is applied; `None` where the model does not know.
+    /// Computes the answer to a SELECT or a transaction before that is applied; `None` where the model does not know.
     pub fn expect(&self, text: &str, values: &Values, now_s: i64) -> Option<Expected> {
         let select = match parse_statement(text) {
             Ok(Statement::Select(select)) => select,

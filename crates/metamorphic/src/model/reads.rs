@@ -1,4 +1,4 @@
-//! What a SELECT answers.
+//! Answers to SELECT statements.
 
 use std::cmp::Ordering;
 
@@ -123,7 +123,7 @@ fn limit(term: Option<&Term>) -> Option<usize> {
     }
 }
 
-/// Whether the rows of a partition come from its end; `None` for an order that is not one of clustering columns.
+/// Returns whether the rows of a partition come from its end; `None` for an order that is not one of clustering columns.
 fn is_reversed(table: &TableMetadata, select: &Select) -> Option<bool> {
     let Some(first) = select.order_by.first() else {
         return Some(false);
@@ -188,7 +188,7 @@ fn test<'t>(table: &'t TableMetadata, relation: &Relation, values: &Values) -> O
     }
 }
 
-/// Whether each column of the partition key has values of its own.
+/// Returns whether each column of the partition key has values of its own.
 fn names_whole_keys(table: &TableMetadata, tests: &[Test<'_>]) -> bool {
     table.partition_key().iter().all(|key| {
         tests.iter().any(|test| match test {
@@ -207,7 +207,7 @@ impl Test<'_> {
         }
     }
 
-    /// Whether several partitions are named, whose order in the answer is not modelled.
+    /// Returns whether several partitions are named, whose order in the answer is not modelled.
     fn names_partitions(&self) -> bool {
         matches!(self, Test::OneOf(column, _) if column.kind == ColumnKind::PartitionKey)
     }

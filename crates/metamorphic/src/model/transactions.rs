@@ -12,7 +12,7 @@ use super::reads::{self, Expected};
 use super::writes::value;
 use super::{Model, Values};
 
-/// What the LETs have read; `None` where there is no row.
+/// Rows that the LETs have read; `None` where there is no row.
 type Rows = BTreeMap<String, Option<Cells>>;
 
 /// The rows that it answers; `None` where the model does not know.
@@ -177,7 +177,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What the column of the row that is updated comes to.
+    /// Computes the new value of a column of the row that is updated.
     fn changed(
         &mut self,
         update: &Update,

@@ -11,7 +11,7 @@ use helenus_types::value::collection::CollectionElements;
 use super::facts::{Bound, Cell, Fact, FactKind, Key};
 use super::{Model, TableName, Values, name_of};
 
-/// Of each table that is written to; `None` where the model does not know what is written.
+/// Returns the facts of each table that is written to; `None` where the model does not know what is written.
 pub fn facts(
     model: &Model,
     statement: &Statement,
@@ -48,7 +48,8 @@ pub fn facts(
     }
 }
 
-/// Of a statement of a transaction, which has the time of its place among all statements; deletions are a moment older.
+/// Returns the facts of a transaction's statement, which has the time of its place among all statements; deletions are a
+/// moment older.
 pub fn facts_of_transaction(
     model: &Model,
     modification: &Modification,

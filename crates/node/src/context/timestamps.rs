@@ -43,7 +43,7 @@ impl Timestamps {
         Ok(ballot_us.max(newest_us.saturating_add(1)))
     }
 
-    /// What is given out from now on is later.
+    /// Makes what is given out from now on later.
     pub fn note(&self, timestamp_us: i64) {
         self.last_us.set(self.last_us.get().max(timestamp_us));
     }

@@ -95,7 +95,7 @@ impl Shard {
             .await
     }
 
-    /// What an update comes to whose partition nobody else writes to.
+    /// Computes the counted form of an update whose partition nobody else writes to.
     async fn counted(&self, token: Token, update: &Update<'_>) -> Result<Vec<u8>, CqlError> {
         let mut reading = CounterReading::default();
         let mut counted = Vec::new();

@@ -43,7 +43,7 @@ impl Reader {
         self.context.transport.admission.set_has_begun(is_busy);
     }
 
-    /// Whether a read is to wait for its turn at the disk before anything is looked up for it.
+    /// Returns whether a read is to wait for its turn at the disk before anything is looked up for it.
     #[inline]
     pub(crate) fn waits_for_disk(&self, statement: &PreparedId) -> bool {
         self.disk_is_busy.get() && self.mostly_misses(statement)
@@ -89,8 +89,8 @@ impl Reader {
         self.prepared.borrow_mut().learn_miss(statement, has_missed);
     }
 
-    /// Whether a read at `offer`'s end of the queue, of a statement that mostly misses all caches and of a client that asked
-    /// to be told of overload, would not be begun in time.
+    /// Returns whether a read at `asker`'s end of the queue, of a statement that mostly misses all caches and of a client
+    /// that asked to be told of overload, would not be begun in time.
     pub(crate) fn has_disk_reads_enough(
         &self,
         statement: &PreparedId,

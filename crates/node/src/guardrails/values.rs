@@ -121,7 +121,7 @@ impl ValueGuardrails {
     }
 }
 
-/// Of a frozen collection, its value begins with their number.
+/// Counts the items of a cell: the value of a frozen collection begins with their number.
 fn items_of(cell: &CellRef<'_>) -> u64 {
     match (cell.path, cell.value.first_chunk()) {
         (None, Some(count)) => u64::from(u32::from_be_bytes(*count)),

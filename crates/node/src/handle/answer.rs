@@ -1,4 +1,4 @@
-//! What a request was answered with.
+//! Answers to requests.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Reply {
         }
     }
 
-    /// What admission answers requests with that it does not begin.
+    /// Returns the answer of admission to requests that it does not begin.
     pub(super) fn overloaded() -> Self {
         Reply {
             flags: EnvelopeFlags::NONE,
@@ -46,7 +46,7 @@ impl Reply {
         }
     }
 
-    /// What it says, and what stands in front of that.
+    /// Decodes the response, and the prelude in front of it.
     pub fn decode(&self) -> Result<(Response<'_>, ReceivedPrelude<'_>), DecodeError> {
         Response::decode(&Envelope {
             header: EnvelopeHeader {
@@ -72,13 +72,13 @@ impl Reply {
 /// A column of a result, or a marker of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Of its table.
+    /// Keyspace of its table.
     pub keyspace: String,
-    /// Of its table.
+    /// Name of its table.
     pub table: String,
     /// As the selection calls it.
     pub name: String,
-    /// Of its values.
+    /// Type of its values.
     pub data_type: CqlType,
 }
 
@@ -96,7 +96,7 @@ impl Column {
 /// The columns of a result, which a prepared statement knows before there are rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
-    /// What the node checks the client's knowledge by.
+    /// Id by which the node checks the client's knowledge of the columns.
     pub metadata_id: Box<[u8]>,
     pub columns: Box<[Column]>,
     pub types: Box<[CqlType]>,
@@ -116,15 +116,15 @@ impl Columns {
 /// The answer to a statement or a batch.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// What the statement led to.
+    /// Outcome of the statement.
     pub outcome: Outcome,
-    /// What the node thinks of the request, in Cassandra's words.
+    /// Warnings of the node about the request, in Cassandra's words.
     pub warnings: Vec<String>,
-    /// Of a traced request: the key of its rows in `system_traces`.
+    /// Key of a traced request's rows in `system_traces`.
     pub tracing_id: Option<[u8; 16]>,
 }
 
-/// What a statement led to.
+/// Outcome of a statement.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -184,7 +184,7 @@ impl Answer {
     }
 }
 
-/// What a RESULT says, without the values of its rows.
+/// Contents of a RESULT, without the values of its rows.
 enum Read {
     Other(Outcome),
     Rows(Page),
@@ -210,7 +210,7 @@ impl Read {
     }
 }
 
-/// What a page of rows says of itself.
+/// Metadata of a page of rows.
 #[derive(Clone, Debug)]
 struct Page {
     columns: Arc<Columns>,
@@ -275,7 +275,7 @@ impl Rows {
         self.page.row_count
     }
 
-    /// Whether this page has no rows; the next may have some.
+    /// Returns whether this page has no rows; the next may have some.
     pub fn is_empty(&self) -> bool {
         self.page.row_count == 0
     }

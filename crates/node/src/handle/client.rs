@@ -1,4 +1,4 @@
-//! What a shard is told of a client in this process, and what it is asked by it.
+//! Clients in this process, as shards are told of them, and their requests.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

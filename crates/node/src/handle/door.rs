@@ -1,4 +1,4 @@
-//! What all clients in this process share of the node.
+//! Part of the node that all clients in this process share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -24,9 +24,9 @@ pub enum RequestError {
     /// The request is larger than a message of the protocol may be.
     #[error("the request has {bytes} bytes, and at most {bytes_max} fit a message; send less at a time")]
     TooLong {
-        /// Of the request.
+        /// Bytes of the request.
         bytes: usize,
-        /// What a message may have.
+        /// Bytes that a message may have.
         bytes_max: usize,
     },
     /// The node has stopped. What was under way may have been done.
@@ -38,9 +38,9 @@ pub enum RequestError {
     /// The answer is none to such a request: a bug of the node.
     #[error("the node answered with {found}, which is no answer to {asked}")]
     Unexpected {
-        /// What was asked.
+        /// Opcode of the request.
         asked: Opcode,
-        /// What was answered.
+        /// Opcode of the answer.
         found: Opcode,
     },
 }
@@ -68,7 +68,7 @@ pub struct ServerError {
 }
 
 impl ServerError {
-    /// Of an ERROR's body.
+    /// Decodes an ERROR's body.
     pub(super) fn decode(flags: EnvelopeFlags, body: &[u8]) -> Result<Self, RequestError> {
         match Response::decode(&envelope(flags, body))? {
             (Response::Error(error), _) => Ok(ServerError {
@@ -81,7 +81,7 @@ impl ServerError {
         }
     }
 
-    /// What was refused before it got to a shard.
+    /// Makes the error of a request that was refused before it got to a shard.
     pub(super) fn refused(body: &ErrorBody<'_>, message: &str) -> Self {
         let mut written = Vec::new();
         write_error(&mut written, VERSION, body, message);
@@ -93,7 +93,7 @@ impl ServerError {
         }
     }
 
-    /// What the error says besides its words: counts, the id of a statement, the name of what exists already.
+    /// Details of the error besides its words: counts, the id of a statement, the name of what exists already.
     pub fn details(&self) -> Option<ErrorBody<'_>> {
         match Response::decode(&envelope(self.flags, &self.body)) {
             Ok((Response::Error(error), _)) => Some(error.body),

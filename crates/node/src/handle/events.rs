@@ -1,4 +1,4 @@
-//! What clients in this process hear of the node without asking.
+//! Events of the node that clients in this process hear of without asking.
 
 use helenus_catalog::ddl::SchemaChange;
 use tokio::sync::broadcast;
@@ -13,7 +13,7 @@ pub struct SchemaEvents {
     receiver: Option<broadcast::Receiver<SchemaChange>>,
 }
 
-/// What a subscriber is told.
+/// An event for a subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaEvent {

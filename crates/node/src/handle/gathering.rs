@@ -13,7 +13,7 @@ use super::client::Asked;
 use super::door::Door;
 
 thread_local! {
-    /// What the thread has asked since it was last sent; `None` where nothing is gathered.
+    /// Requests of the thread since they were last sent; `None` where nothing is gathered.
     static GATHERED: RefCell<Option<Gathered>> = const { RefCell::new(None) };
 }
 

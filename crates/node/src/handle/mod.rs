@@ -299,7 +299,7 @@ impl Handle {
         answered.await.map_err(|_| no_answer())
     }
 
-    /// What the shard is given, if the client may send it.
+    /// Builds the request for the shard, if the client may send it.
     fn asked(
         &self,
         message: Message,
@@ -339,14 +339,14 @@ impl Handle {
     }
 }
 
-/// What a message may have, as a connection's may by default.
+/// Bytes that a message may have, as a connection's may by default.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 fn overloaded() -> RequestError {
     ServerError::refused(&ErrorBody::Overloaded, TIMED_OUT_WAITING).into()
 }
 
-/// What a caller is told whose request made its shard panic outside of the request's own bounds.
+/// Message to a caller whose request made its shard panic outside of the request's own bounds.
 const NO_ANSWER: &str = "Internal error: the request was lost, which is a bug";
 
 fn is_unprepared(executed: &Result<Answer, RequestError>) -> bool {

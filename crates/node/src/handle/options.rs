@@ -14,7 +14,7 @@ pub const PAGE_SIZE_DEFAULT: u32 = 5_000;
 pub struct RequestOptions {
     /// Default: ONE.
     pub consistency: Consistency,
-    /// Of conditional statements; SERIAL where there is none.
+    /// Serial consistency of conditional statements; SERIAL where there is none.
     pub serial_consistency: Option<Consistency>,
     /// Rows of a page; `None` asks for all rows in one answer. Default: [`PAGE_SIZE_DEFAULT`].
     pub page_size: Option<u32>,
@@ -29,7 +29,7 @@ pub struct RequestOptions {
     /// How long the request may take, from the call. It shortens the node's own timeouts and never lengthens them; schema changes
     /// and statements on roles take the time that they take.
     pub timeout: Option<Duration>,
-    /// Whether the request is traced: [`Answer::tracing_id`](super::Answer::tracing_id) finds it in `system_traces` then.
+    /// True if the request is traced: [`Answer::tracing_id`](super::Answer::tracing_id) finds it in `system_traces` then.
     pub is_traced: bool,
     /// For how long the request was there before the call, where a door has read it from somewhere: it counts for deadline
     /// and admission.
@@ -53,23 +53,23 @@ impl Default for RequestOptions {
     }
 }
 
-/// Who a client is and how it wants to be treated.
+/// Identity of a client, and how it wants to be treated.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// Where it connects from, for `system_views.clients`, traces, and the fair share of logins; an address that no socket has
     /// (0.0.0.0 and a number) where there is none.
     pub peer: Option<SocketAddr>,
-    /// What `system_views.clients` shows as the driver's name and version.
+    /// Driver's name in `system_views.clients`, which shows it with the version.
     pub driver_name: String,
     /// See [`ClientOptions::driver_name`].
     pub driver_version: String,
-    /// What it must do before it may do anything else.
+    /// Login that the client needs before it may do anything else.
     pub login: Login,
-    /// Whether requests are refused as soon as the shard has a standing queue, rather than when their time is half over: for
-    /// callers who can ask elsewhere.
+    /// True if requests are refused as soon as the shard has a standing queue, rather than when their time is half over:
+    /// for callers who can ask elsewhere.
     pub throws_on_overload: bool,
-    /// Whether partitions that are asked for too often are answered with ScyllaDB's rate limit error; with Cassandra's ConfigError
-    /// otherwise. Default: yes.
+    /// True if partitions that are asked for too often are answered with ScyllaDB's rate limit error; with Cassandra's
+    /// ConfigError otherwise. Default: yes.
     pub knows_rate_limit_error: bool,
     /// The shard that takes what is not for a known partition; `None` spreads clients over the shards.
     pub shard: Option<u16>,
@@ -89,10 +89,11 @@ impl Default for ClientOptions {
     }
 }
 
-/// What stands between a client and its first statement.
+/// Login that stands between a client and its first statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Login {
-    /// What the node's authenticator asks of every connection: with passwords, [`Handle::log_in`](super::Handle::log_in).
+    /// The login that the node's authenticator asks of every connection: with passwords,
+    /// [`Handle::log_in`](super::Handle::log_in).
     #[default]
     AsConfigured,
     /// Nothing: the caller has found out by other means that it is this user.

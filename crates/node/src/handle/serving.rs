@@ -20,7 +20,7 @@ use crate::shard::Shard;
 const STATEMENTS_PER_LOOK: u64 = 8;
 
 impl Shard {
-    /// Whether a request is begun; if not it is answered OVERLOADED.
+    /// Returns whether a request is begun; if not it is answered OVERLOADED.
     fn admits_asked(&self, session: &Session, envelope: &Envelope<'_>, received_ns: u64) -> bool {
         let mut turn = self.lanes.turn(|| {
             let now_ns = self.context.last_looked_ns();

@@ -1,4 +1,4 @@
-//! What is asked for more than once, or together: statements that are prepared, and batches.
+//! Statements that are asked for more than once, or together: prepared ones, and batches.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -163,7 +163,7 @@ impl Batch {
         self.members.len()
     }
 
-    /// Whether it has no statement.
+    /// Returns whether it has no statement.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }

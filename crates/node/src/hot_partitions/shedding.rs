@@ -61,8 +61,8 @@ impl Shard {
 }
 
 impl HotPartitions {
-    /// Whether a message executes a prepared statement on the partition that is refused first. Looks at no more than the
-    /// statement's id and the values of the key; other messages than EXECUTE say no.
+    /// Returns whether a message executes a prepared statement on the partition that is refused first. Looks at no more
+    /// than the statement's id and the values of the key; false for other messages than EXECUTE.
     #[inline]
     fn sheds(&self, context: &ShardContext, plans: &RefCell<PreparedCache>, envelope: &Envelope<'_>) -> bool {
         let hot = self;

@@ -238,7 +238,7 @@ struct Overload {
     offered: [u64; 2],
 }
 
-/// What a served request takes; the others as parts of it that a refusal by its header and one by its key take.
+/// Time of a served request, in ns; the others are the parts of it that a refusal by its header and one by its key take.
 const SERVED_NS: u64 = 10_000;
 const REFUSED_NS: u64 = SERVED_NS / 20;
 const SHED_NS: u64 = SERVED_NS / 10;
@@ -270,7 +270,7 @@ impl Overload {
         }
     }
 
-    /// Whether the oldest request is served before its deadline.
+    /// Answers the oldest request; true if it is served before its deadline.
     fn answer(&mut self, arrived_ns: u64, key: &str) -> bool {
         let delay_ns = self.load.now_ns - arrived_ns;
         if delay_ns > WAIT_NS_MAX {

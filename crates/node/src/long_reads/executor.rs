@@ -31,14 +31,14 @@ pub(crate) fn step_ended() -> impl Future<Output = ()> {
     })
 }
 
-/// What a step counts for at most: it has 512 rows (`read_state::STEP_UNITS_MAX`), and a thread that lost its processor meanwhile says
-/// nothing of the read.
+/// Time that a step counts for at most, in ns: it has 512 rows (`read_state::STEP_UNITS_MAX`), and a thread that lost its
+/// processor meanwhile says nothing of the read.
 const STEP_NS_MAX: u64 = 500_000;
 
 /// Which places can go on, set from any thread.
 struct Ready {
     places: AtomicU64,
-    /// Of the task that runs the lanes.
+    /// Notification of the task that runs the lanes.
     executor: Arc<Notify>,
 }
 
@@ -62,7 +62,7 @@ impl Wake for PlaceWaker {
 pub(crate) struct Started<T> {
     pub future: ReadFuture,
     pub tag: T,
-    /// What its steps took so far.
+    /// Time of its steps so far.
     pub took_ns: u64,
 }
 
@@ -129,7 +129,7 @@ impl<T> Executor<T> {
         self.ready.places.fetch_or(1 << place, Ordering::AcqRel);
     }
 
-    /// Whether any can go on.
+    /// Returns whether any read can go on.
     pub fn has_ready(&self) -> bool {
         let ready = self.ready.places.load(Ordering::Acquire);
         self.order.iter().any(|&place| ready & (1 << place) != 0)
@@ -154,7 +154,7 @@ impl<T> Executor<T> {
         self.places[place] = Some(started);
     }
 
-    /// What was taken out has ended.
+    /// Gives up the place of a read that was taken out and has ended.
     pub fn ended(&mut self, place: usize) {
         self.order.retain(|&known| usize::from(known) != place);
     }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::executor::{Executor, ReadFuture, Started};
 use super::{LongRead, Tag};
 
-/// What part of the time a lane gets is measured over so long.
+/// Window over which a lane's share of the time is measured, in ns.
 const SHARE_WINDOW_NS: u64 = 20_000_000;
 
 /// However little a lane got of late, in thousandths: what it can have in a slice of every round of the connections.
@@ -23,7 +23,7 @@ pub(super) struct Lane<W = LongRead, T = Tag> {
     pub standing: StandingQueue,
 }
 
-/// What part of the time a lane gets while it has something to do, in thousandths.
+/// Share of the time that a lane gets while it has something to do, in thousandths.
 struct Share {
     permille: u64,
     window_began_ns: u64,
@@ -76,7 +76,7 @@ impl<W, T> Lane<W, T> {
         (self.waiting.len(), self.executor.len())
     }
 
-    /// Whether there is anything that needs nothing but the processor.
+    /// Returns whether there is anything that needs nothing but the processor.
     pub fn can_go_on(&self) -> bool {
         self.executor.has_ready() || (!self.waiting.is_empty() && self.executor.has_room())
     }
@@ -93,7 +93,7 @@ impl<W, T> Lane<W, T> {
         self.waiting.pop_late(now_ns)
     }
 
-    /// What is to be begun next, if there is room for it.
+    /// Takes the read to be begun next, if there is room for it.
     pub fn next(&mut self, now_ns: u64) -> Option<Turn<W>> {
         self.executor
             .has_room()

@@ -28,7 +28,7 @@ use crate::rate_limit::RateLimits;
 use crate::shard::deferred_read::DeferredRead;
 use crate::suspended_read::Asker;
 
-/// What a statement is taken to cost of which nothing is known: a scan's first page.
+/// Assumed cost of a statement of which nothing is known, in ns: a scan's first page.
 pub(crate) const COST_UNKNOWN_NS: u64 = 100_000;
 
 /// Reads that cost as much wait behind each other, and not before those that cost less.
@@ -38,7 +38,7 @@ const LARGE_NS_MIN: u64 = 1_000_000;
 /// below it.
 const TRIED_AT_ONCE_NS_MAX: u64 = 30_000;
 
-/// What the lanes take of the shard's time before its connections have their turn.
+/// Time that the lanes take of the shard before its connections have their turn, in ns.
 const SLICE_NS: u64 = 500_000;
 
 /// Where clients hold more back than may be queued, and who is answered at once takes little: each turn of the connections costs two
@@ -51,7 +51,7 @@ const SLICE_STEPS_MAX: u32 = 256;
 /// One of so many slices is the large reads' first: in the others they get what the small ones leave.
 const SLICES_OF_LARGE: u64 = 4;
 
-/// What a read takes while it waits, besides its values: its options, its place in the queue.
+/// Bytes of a waiting read besides its values: its options, its place in the queue.
 const WAITING_BYTES: usize = size_of::<LongRead>() + size_of::<WholeRead>();
 
 /// The lanes of one shard.
@@ -65,7 +65,7 @@ pub(crate) struct LongReads {
     /// The client of the last read that was queued has more of them than it may queue.
     is_held_back: Cell<bool>,
     slices: Cell<u64>,
-    /// What has passed since then, the connections and other tasks have taken.
+    /// End of the last slice. The time that has passed since then, the connections and other tasks have taken.
     slice_ended_ns: Cell<u64>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct LongRead {
 
 enum LongWork {
     Whole(Box<WholeRead>),
-    /// Of a read of another shard's.
+    /// Part of a read of another shard's.
     Part(Box<dyn DeferredRead>),
 }
 
@@ -89,7 +89,7 @@ struct WholeRead {
     begun: Option<ReadState>,
 }
 
-/// Of what was begun.
+/// Facts about a read that was begun.
 struct Tag {
     cost_ns: u64,
     /// `None` for a part: who asked for it gives it up.
@@ -99,7 +99,7 @@ struct Tag {
 struct WholeTag {
     statement: PreparedId,
     was_tried: bool,
-    /// What it took says something of the next one.
+    /// True if the time that it took says something of the next one.
     tells_of_others: bool,
     asker: Asker,
     deadline: Deadline,
@@ -217,7 +217,8 @@ mod tests {
         reads.push(&offer, read, 0);
     }
 
-    /// Of counts at five times the load a fifth of the shard went into reading and answering sixteen connections 2,000 times a second.
+    /// With counts at five times the load, a fifth of the shard went into reading and answering sixteen connections 2,000
+    /// times a second.
     #[test]
     fn slices_are_longer_where_clients_hold_requests_back_and_nobody_else_has_much_to_do() {
         let reads = LongReads::default();

@@ -19,7 +19,7 @@ use crate::shard::LearnedCost;
 use crate::suspended_read::Asker;
 
 impl Reader {
-    /// What a statement costs the shard by what it did before.
+    /// Cost of a statement to the shard, by what it did before.
     pub(super) fn learned_cost(&self, statement: &PreparedId) -> Option<LearnedCost> {
         self.prepared.borrow().learned_cost(statement)
     }
@@ -29,7 +29,7 @@ impl Reader {
             .map_or(COST_UNKNOWN_NS, |cost| cost.cost_ns)
     }
 
-    /// Whether a read is to wait for its turn before anything of it is tried.
+    /// Returns whether a read is to wait for its turn before anything of it is tried.
     #[inline]
     pub(crate) fn takes_its_turn(&self, statement: &Prepared) -> bool {
         self.long_reads.is_busy() && self.is_known_as_long(&statement.id)
@@ -97,8 +97,8 @@ impl Reader {
         }
     }
 
-    /// What a read that waits takes is charged to its client. Where that has no room, the one of its reads that has waited
-    /// longest goes, which is the first to be late.
+    /// Charges a waiting read to its client. Where that has no room, the one of its reads that has waited longest goes,
+    /// which is the first to be late.
     fn room_for(&self, account: &Arc<Account>, offer: &Offer) -> Result<Held, CqlError> {
         let held = Held::nothing_of(account);
         if held.try_set(WAITING_BYTES).is_ok() {
@@ -138,7 +138,7 @@ impl Reader {
         }
     }
 
-    /// What a read takes before it has a row is charged to its client.
+    /// Charges to a client what its read takes before it has a row.
     pub(super) fn hold_read(&self, asker: &Asker) -> Result<Held, CqlError> {
         let held = Held::nothing_of(&self.context.account_of(asker));
         held.try_set(READ_TASK_BYTES).map_err(no_memory)?;

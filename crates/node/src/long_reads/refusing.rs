@@ -18,11 +18,11 @@ use crate::shard::LearnedCost;
 /// A read may wait for so many of its own kind: who asks for something that takes 5 ms does not hope for an answer in 10.
 const WAIT_OF_COSTS: u64 = 4;
 
-/// Of one connection, for the disk.
+/// Reads of one connection that may wait for the disk.
 const DISK_QUEUED_MAX: u32 = 64;
 
-/// Of one connection, for their turn: 1 KiB each. With 64 the queue had nothing old beside them and was served in the order of arrival, of 70 us
-/// each after 10 to 30 ms.
+/// Reads of one connection that may wait for their turn: 1 KiB each. With 64 the queue had nothing old beside them and was
+/// served in the order of arrival, of 70 us each after 10 to 30 ms.
 const LONG_QUEUED_MAX: u32 = 1_024;
 
 /// The bytes of a prepared statement's id, which its length comes before.
@@ -39,8 +39,8 @@ impl Reader {
         delay_ns_max(&lane, cost_ns)
     }
 
-    /// Whether a read whose client asked to be told of overload would not be begun in time. It is one more that its lane has
-    /// seen.
+    /// Returns whether a read whose client asked to be told of overload would not be begun in time. It is one more that its
+    /// lane has seen.
     pub(super) fn has_no_time_for(&self, offer: &Offer, now_ns: u64) -> bool {
         if !self.context.options.admission {
             return false;
@@ -78,8 +78,8 @@ impl Reader {
         self.has_no_time_for(&offer, self.context.last_looked_ns())
     }
 
-    /// Whether a request that came at `received_ns`, of a client that asked to be told of overload, is a read that would not
-    /// be begun in time: of one that is executed by its id, that is known before anything of it is decoded.
+    /// Returns whether a request that came at `received_ns`, of a client that asked to be told of overload, is a read that
+    /// would not be begun in time: of one that is executed by its id, that is known before anything of it is decoded.
     #[inline]
     pub(crate) fn cannot_begin_read_in_time(
         &self,
@@ -110,7 +110,7 @@ impl Reader {
 }
 
 impl Reader {
-    /// Whether a request would not be answered at once, by what is known of its statement and the shard has to do now.
+    /// Returns whether a request would not be answered at once, by what is known of its statement and the shard has to do now.
     pub(crate) fn would_queue_read(&self, envelope: &Envelope<'_>) -> bool {
         let (is_busy, disk_is_busy) = (self.long_reads.is_busy(), self.disk_is_busy.get());
         if !(is_busy || disk_is_busy) || envelope.header.opcode != Opcode::Execute {

@@ -49,9 +49,9 @@ where
     }
 }
 
-/// Whether what a read took says something of the next one of its statement. What turned out to be long when it was tried, of one
-/// partition, and gives the row that its clustering names, is long by what that row has gone through. What was not tried is of several
-/// partitions, and names a row of each.
+/// Returns whether the cost of a read says something of the next one of its statement. What turned out to be long when it
+/// was tried, of one partition, and gives the row that its clustering names, is long by what that row has gone through.
+/// What was not tried is of several partitions, and names a row of each.
 fn tells_of_others(was_tried: bool, names_one_row: bool) -> bool {
     !(was_tried && names_one_row)
 }
@@ -112,7 +112,7 @@ impl Shard {
         }
     }
 
-    /// Whether there is more to do at once.
+    /// Runs a slice of the lanes, and returns whether there is more to do at once.
     fn run_slice(self: &Rc<Self>) -> bool {
         let began_ns = self.context.look_at_clock();
         let long_reads = &self.reader.long_reads;

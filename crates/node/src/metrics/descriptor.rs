@@ -20,11 +20,11 @@ pub struct Metric {
 pub enum MetricKind {
     /// Only grows while the process lives.
     Counter,
-    /// What holds at the moment.
+    /// Value of the moment.
     Gauge,
 }
 
-/// What a value counts. Those that have a suffix are told by the name.
+/// Unit of a value. Those that have a suffix are told by the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Things, as the name calls them.

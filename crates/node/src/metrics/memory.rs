@@ -1,4 +1,4 @@
-//! What memory is taken by.
+//! Memory, by what it is taken for.
 
 use super::descriptor::MetricKind::{Counter, Gauge};
 use super::descriptor::{Metric, Source, Unit};

@@ -1,4 +1,4 @@
-//! What a node counts. Each metric is declared once, as a [`Metric`] with its name, kind, unit, help and labels; Prometheus'
+//! Metrics of a node. Each metric is declared once, as a [`Metric`] with its name, kind, unit, help and labels; Prometheus'
 //! page and `system_views.node_metrics` both read the declarations, `docs/operating/metrics.md` is held to them.
 
 mod compaction;

@@ -41,17 +41,17 @@ pub struct MetricsSnapshot {
     pub disk_reads_waiting: u64,
     pub request_bytes: u64,
     pub memtable_bytes: u64,
-    /// Of decompressed pages.
+    /// Bytes of decompressed pages.
     pub page_cache_bytes: u64,
-    /// Of pages as they lie in their files.
+    /// Bytes of pages as they lie in their files.
     pub packed_page_cache_bytes: u64,
-    /// What both may hold at the moment.
+    /// Bytes that both may hold at the moment.
     pub page_cache_bytes_max: u64,
     pub row_cache_bytes: u64,
     pub row_cache_bytes_max: u64,
     pub row_cache: RowCacheCounts,
     pub sstables: u64,
-    /// Of all shards: they were refused before it was known whose they are. Only the first shard tells.
+    /// Refused SSTables of all shards: they were refused before it was known whose they are. Only the first shard tells.
     pub sstables_refused: Vec<RefusedCount>,
     pub unflushed_tables: Vec<UnflushedTable>,
     pub sstable_memory_bytes: u64,
@@ -62,7 +62,7 @@ pub struct MetricsSnapshot {
     pub shed: u64,
 }
 
-/// What a shard holds at the moment.
+/// Numbers of statements and reads that a shard holds at the moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gauges {
     pub prepared_statements: u64,

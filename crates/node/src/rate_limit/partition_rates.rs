@@ -16,7 +16,7 @@ use crate::context::ShardContext;
 pub(crate) struct PartitionRates {
     context: Rc<ShardContext>,
     limiter: RefCell<RateLimiter>,
-    /// Whether any table limits what its partitions are asked for.
+    /// True if any table limits how often its partitions are asked for.
     has_limits: Cell<bool>,
 }
 
@@ -38,8 +38,8 @@ impl PartitionRates {
         self.has_limits.get()
     }
 
-    /// Whether the table's limit leaves room for one more request of this partition, which the shard owns. Asked before
-    /// any work is done; a table without a limit costs one comparison.
+    /// Checks that the table's limit leaves room for one more request of this partition, which the shard owns. Called
+    /// before any work is done; a table without a limit costs one comparison.
     #[inline]
     pub(crate) fn check(
         &self,

@@ -15,7 +15,7 @@ use helenus_vfs::Disk;
 /// In the data folder; empty.
 const FILE: &str = "default-role-made";
 
-/// Whether the default role was made, where that is kept. The schema's owner has it.
+/// Record of whether the default role was made, and the folder that keeps it. The schema's owner has it.
 #[derive(Clone)]
 pub(crate) struct DefaultRole {
     is_made: bool,

@@ -12,10 +12,10 @@ use super::tables::RoleTables;
 use super::{Role, not_anonymous};
 use crate::session::Session;
 
-/// What a role may reach where no network authorizer limits it.
+/// Datacenters that a role may reach where no network authorizer limits it.
 const ALL_DATACENTERS: &str = "ALL";
 
-/// What a statement about roles is answered with.
+/// Answer to a statement about roles.
 pub(super) enum Outcome {
     Done,
     Roles(Vec<ListedRole>),

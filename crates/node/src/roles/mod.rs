@@ -1,4 +1,4 @@
-//! Who may log in, and what role statements do: Cassandra's `PasswordAuthenticator` and `CassandraRoleManager`.
+//! Logins and role statements: Cassandra's `PasswordAuthenticator` and `CassandraRoleManager`.
 //!
 //! Roles are rows of `system_auth.roles` and `system_auth.role_members`, as in Cassandra, so that its backups and scripts
 //! hold here too. What a role may do is not limited: the authorizer is `AllowAllAuthorizer`. Only truncating those tables
@@ -35,7 +35,7 @@ struct Role {
     can_login: bool,
     /// The roles that were granted to it directly.
     member_of: Vec<String>,
-    /// Of its password, by bcrypt.
+    /// Hash of its password, by bcrypt.
     salted_hash: Option<String>,
 }
 
@@ -44,7 +44,7 @@ const COLUMNS: &str = "role, is_superuser, can_login, member_of, salted_hash";
 /// The role that a new node starts with.
 const DEFAULT_SUPERUSER: &str = "cassandra";
 
-/// Of the password `cassandra`, which everybody knows: made once, so that a first start need not take the time for it.
+/// Hash of the password `cassandra`, which everybody knows: made once, so that a first start need not take the time for it.
 const DEFAULT_SUPERUSER_HASH: &str = "$2a$10$qEENTod6wS/HAQeuPFaiBOJRwQbCXUrEaKr8Lf8bwFQtta53oNySK";
 
 impl Role {
@@ -88,7 +88,7 @@ pub(crate) fn not_anonymous(user: Option<&str>) -> Result<&str, CqlError> {
     })
 }
 
-/// What a truncation by anybody else must leave alone.
+/// Keyspace of the roles, whose tables only a superuser may truncate.
 const AUTH_KEYSPACE: &str = "system_auth";
 
 impl Shard {

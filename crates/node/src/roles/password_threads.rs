@@ -18,7 +18,7 @@ const COST: u32 = 10;
 /// The most that is checked: some 1.2 s. With 31, which bcrypt allows, one login would keep a thread busy for 40 hours.
 pub(super) const COST_MAX: u32 = 14;
 
-/// What one of the threads leaves to the others, so that costly hashes never hold all of them: some 300 ms.
+/// Highest cost that the thread for quick hashes takes, so that costly ones never hold all threads: some 300 ms.
 const COST_QUICK_MAX: u32 = 12;
 
 /// One for everything and one for what is quick. They give way to those who serve.
@@ -28,13 +28,13 @@ const THREADS: usize = 2;
 /// log in.
 pub(super) const WAITING_MAX: usize = 64;
 
-/// Of those, from one address: a quarter, so that one client that guesses does not keep the others out.
+/// Passwords of one address among those: a quarter, so that one client that guesses does not keep the others out.
 pub(super) const WAITING_PER_ADDRESS_MAX: usize = WAITING_MAX / 4;
 
 /// Shared by the shards of a node. The threads end when the last of them has gone.
 pub(crate) struct PasswordThreads {
     desk: Arc<Desk>,
-    /// Of this process, so that a digest of a password says nothing to anybody else.
+    /// Secret of this process, so that a digest of a password says nothing to anybody else.
     secret: [u8; 32],
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -127,7 +127,7 @@ impl PasswordThreads {
         digest.finalize().into()
     }
 
-    /// Whoever has to leave for it, or the job itself if it is one too many, is told OVERLOADED.
+    /// Queues a job. Whoever has to leave for it, or the job itself if it is one too many, is told OVERLOADED.
     pub(super) fn submit(&self, address: IpAddr, job: Job) {
         if let Some(refused) = self.desk.state().queue.push(address, job) {
             refused.fail(too_many());
@@ -135,7 +135,7 @@ impl PasswordThreads {
         self.desk.news.notify_all();
     }
 
-    /// What a thread that takes everything would take next.
+    /// Takes the job that a thread that takes everything would take next.
     #[cfg(test)]
     pub(super) fn take(&self) -> Option<Job> {
         self.desk.state().queue.pop(|_| true)

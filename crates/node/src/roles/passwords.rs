@@ -26,7 +26,7 @@ const RIGHT_MAX: usize = 4_096;
 /// make these be forgotten.
 const WRONG_MAX: usize = 1_024;
 
-/// What a shard knows of passwords.
+/// Passwords that a shard knows to be right or wrong, and the threads that check others.
 pub(crate) struct Passwords {
     threads: Arc<PasswordThreads>,
     right: RefCell<Remembered<()>>,
@@ -53,7 +53,7 @@ impl Passwords {
         }
     }
 
-    /// Whether a password is the one that was hashed. OVERLOADED if too many others wait to be told.
+    /// Returns whether a password is the one that was hashed. OVERLOADED if too many others wait to be told.
     pub(super) async fn is_right(
         &self,
         password: &str,
@@ -105,7 +105,7 @@ impl Passwords {
     }
 }
 
-/// Whether `HASHED PASSWORD` is followed by what bcrypt made, and can be checked.
+/// Checks that the text after `HASHED PASSWORD` was made by bcrypt, and can be checked.
 pub(super) fn check_salted_hash(text: &str) -> Result<(), CqlError> {
     match text.parse::<HashParts>().map(|hash| hash.get_cost()) {
         Err(_) => Err(CqlError::invalid(format_args!(

@@ -9,7 +9,7 @@ use crate::schema_change::DATA_CENTER;
 /// The class whose name stands in Cassandra's messages.
 const ROLE_MANAGER: &str = "org.apache.cassandra.auth.CassandraRoleManager";
 
-/// What a statement's options say, each at most once.
+/// Options of a statement, each at most once.
 #[derive(Default)]
 pub(super) struct Options<'a> {
     pub password: Option<&'a str>,

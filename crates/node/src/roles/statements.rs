@@ -17,11 +17,11 @@ use super::{boolean_value, not_anonymous, set_of, text_value};
 use crate::session::Session;
 use crate::shard::Shard;
 
-/// Whose statement it is.
+/// Performer of a statement.
 #[derive(Clone, Copy)]
 pub(super) struct Performer<'a> {
     pub user: Option<&'a str>,
-    /// What `USE` chose.
+    /// Keyspace that `USE` chose.
     pub keyspace: Option<&'a str>,
 }
 

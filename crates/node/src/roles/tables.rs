@@ -58,7 +58,7 @@ impl RoleTables {
         Ok(found)
     }
 
-    /// Whether a role is a superuser, itself or by a role that it was granted.
+    /// Returns whether a role is a superuser, itself or by a role that it was granted.
     pub async fn is_superuser(&self, name: &str) -> Result<bool, CqlError> {
         let roles = self.roles_of(name, true).await?;
         Ok(roles.iter().any(|role| role.is_superuser))

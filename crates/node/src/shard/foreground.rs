@@ -1,4 +1,4 @@
-//! What requests feel, and how fast compactions may go for it.
+//! Delays that requests feel, and how fast compactions may go for it.
 //!
 //! A shard measures three things that a client waits for: how late its loop is to what is due, how long a sampled
 //! request takes until its answer is made, and how long the log takes to make a batch durable. The worst of them sets

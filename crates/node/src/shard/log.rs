@@ -1,4 +1,4 @@
-//! Who is told what has become of a write in the log.
+//! Acknowledgement of writes, by what has become of them in the log.
 
 use std::rc::Rc;
 

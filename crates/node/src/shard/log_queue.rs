@@ -114,7 +114,7 @@ impl LogQueue {
         now_ns.saturating_sub(self.handed_over_ns.get())
     }
 
-    /// Whether it is to be said again that the log has no file to go on in.
+    /// Returns whether it is to be said again that the log has no file to go on in.
     pub fn says_stall(&self, now_ns: u64) -> bool {
         let said_ns = self.stall_said_ns.get();
         let is_due = said_ns == 0 || now_ns >= said_ns + STALL_SAID_AGAIN_NS;

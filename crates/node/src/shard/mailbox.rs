@@ -43,7 +43,7 @@ pub type Work = Box<dyn FnOnce(&Rc<Shard>) + Send>;
 #[derive(Clone)]
 pub struct Mailbox {
     sender: UnboundedSender<Message>,
-    /// Of the receiver's requests and answers.
+    /// Memory of the receiver's requests and answers.
     memory: Arc<RequestMemory>,
     requests_waiting: Arc<AtomicUsize>,
 }
@@ -140,7 +140,7 @@ impl Mailbox {
         self.run(|shard| shard.stop(Ending::Flush));
     }
 
-    /// Whether the shard has stopped.
+    /// Returns whether the shard has stopped.
     pub fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever waited for the shard to end, as those do who have parts of its write sets, never saw it.
+    /// A wait for the shard to end, as of those who have parts of its write sets, never ended.
     #[test]
     fn a_delayed_inbox_is_closed_when_its_shard_has_ended() {
         let memory = || RequestMemory::of_shard(0, false);

@@ -61,7 +61,7 @@ use crate::write_set::WriteSets;
 use mailbox::{Inbox, Mailbox, Message};
 use persistence::Persistence;
 
-/// What a shard starts with; its store, log and background thread are its own.
+/// Parts that a shard starts with; its store, log and background thread are its own.
 pub(crate) struct ShardParts {
     pub id: ShardId,
     pub options: Arc<NodeOptions>,
@@ -69,9 +69,9 @@ pub(crate) struct ShardParts {
     pub store: ShardStore,
     pub schema: Arc<Schema>,
     pub schema_version: Uuid,
-    /// Of shard 0 only.
+    /// Parts of the schema's owner, on shard 0 only.
     pub schema_owner: Option<SchemaOwnerParts>,
-    /// Of shard 0 only: where it announces changes of the schema to clients in this process.
+    /// Channel on which shard 0 announces changes of the schema to clients in this process; on shard 0 only.
     pub announcing: Option<broadcast::Sender<SchemaChange>>,
     pub host_id: Uuid,
     pub log: Option<LogThread>,
@@ -87,13 +87,13 @@ pub struct Shard {
     pub store: Rc<RefCell<ShardStore>>,
     pub persistence: Rc<Persistence>,
     pub schema: RefCell<Arc<Schema>>,
-    /// Of that: to compute it takes time in proportion to the schema.
+    /// Version of that schema: to compute it takes time in proportion to the schema.
     pub(crate) schema_version: Cell<Uuid>,
     pub(crate) reader: Reader,
     pub(crate) prepared: Rc<RefCell<PreparedCache>>,
     pub(crate) hot_partitions: HotPartitions,
     pub clients: Clients,
-    /// Of clients in this process.
+    /// Lanes of clients in this process.
     pub(crate) lanes: Lanes,
     /// Where clients log in with passwords.
     pub(crate) passwords: Option<Passwords>,

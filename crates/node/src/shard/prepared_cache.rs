@@ -25,14 +25,14 @@ struct Entry {
     last_used: u64,
     /// `None` until an execution was measured.
     cost: Option<LearnedCost>,
-    /// Of its executions, how many missed all caches while the disk had much to do; in thousandths.
+    /// Executions that missed all caches while the disk had much to do, in thousandths of all.
     misses_permille: u32,
 }
 
-/// What a statement costs that is not answered at once.
+/// Cost of a statement that is not answered at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearnedCost {
-    /// Of its shard's time, smoothed.
+    /// Time of its shard, smoothed.
     pub cost_ns: u64,
     /// The last one was found to be long when it was tried at once; else it is known from its plan and values.
     pub was_tried: bool,
@@ -42,22 +42,22 @@ pub struct LearnedCost {
 /// the text of its statements has no use for any bound.
 pub const PREPARED_STATEMENTS_MAX: usize = 16_384;
 
-/// Of a statement that is refused, what the client is told, as in Cassandra.
+/// Characters of a refused statement that the client is told, as in Cassandra.
 const QUOTED_CHARACTERS: usize = 200;
 
 /// Entries looked at to find one to evict: the oldest of 16 is in the oldest quarter with 99% certainty.
 const EVICTION_SAMPLE: usize = 16;
 
-/// Of the node's memory, what plans may take, as in Cassandra; shards share them.
+/// Divisor of the node's memory for the part that plans may take, as in Cassandra; shards share them.
 const MEMORY_SHARE: u64 = 256;
 
 /// Cassandra's least, in bytes.
 const CACHE_BYTES_MIN: u64 = 10 << 20;
 
-/// Of the cache, what one plan may take: one that others have to make room for is no use for long.
+/// Divisor of the cache for the part that one plan may take: a plan that others have to make room for is no use for long.
 const STATEMENT_SHARE: usize = 4;
 
-/// What a statement costs is known from as many executions: a change is seen soon, and one that found nothing or a stolen
+/// Executions that a statement's cost is known from: a change is seen soon, and one that found nothing or a stolen
 /// processor says little.
 const COSTS_SMOOTHED: u64 = 8;
 
@@ -75,7 +75,7 @@ impl PreparedCache {
         }
     }
 
-    /// What a statement takes, unless that is more than any may.
+    /// Returns the bytes of a statement's plan; an error if that is more than any may take.
     pub fn weigh(&self, prepared: &Prepared) -> Result<usize, CqlError> {
         let (bytes, bytes_max) = (prepared.heap_bytes(), self.bytes_max / STATEMENT_SHARE);
         if bytes <= bytes_max {
@@ -123,7 +123,7 @@ impl PreparedCache {
         );
     }
 
-    /// What an execution takes, where any was measured.
+    /// Cost of an execution, where any was measured.
     pub fn learned_cost(&self, id: &PreparedId) -> Option<LearnedCost> {
         self.plans.get(id)?.cost
     }
@@ -171,7 +171,7 @@ impl PreparedCache {
     }
 }
 
-/// Whether the tables that a plan was made for are still the same.
+/// Returns whether the tables that a plan was made for are still the same.
 pub fn is_valid(plan: &Plan, schema: &Schema) -> bool {
     let is_current = |table: &Arc<TableMetadata>| {
         schema

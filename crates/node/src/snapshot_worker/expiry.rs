@@ -13,7 +13,7 @@ use crate::shard::Shard;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Shard {
-    /// Of the owner of the schema, and of none in memory.
+    /// Snapshot worker of the schema's owner; `None` on other shards and in memory.
     pub(crate) fn snapshots(&self) -> Option<&SnapshotWorker> {
         self.schema_owner.as_ref()?.snapshots.as_ref()
     }

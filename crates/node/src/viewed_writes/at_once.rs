@@ -14,7 +14,7 @@ use crate::shard::Shard;
 use crate::viewed_writes::ViewScratch;
 use crate::write::write_failure;
 
-/// What the short way came to.
+/// Outcome of the short way.
 enum PointTried {
     Applied(LogPosition),
     /// Nothing was done: it has to wait for something, or takes other shards.

@@ -20,7 +20,7 @@ use crate::shard::mailbox::Mailbox;
 use crate::write_set::{InTurn, RequiredTables, Turns};
 use crate::written_partitions::{WrittenPartition, partitions_in};
 
-/// What a batch may write to views in all: it is one record of each shard's log.
+/// Bytes that a batch may write to views in all: it is one record of each shard's log.
 const BATCH_VIEW_BYTES_MAX: usize = 12 << 20;
 
 /// Nothing else is written to the partitions.
@@ -35,13 +35,13 @@ pub(crate) struct HeldTurns {
     partitions: Arc<[WrittenPartition]>,
 }
 
-/// What the views of another shard's partitions become; nothing else is written to these partitions until it is dropped.
+/// Changes of the views of another shard's partitions; nothing else is written to these partitions until it is dropped.
 struct Lease {
     changes: Vec<PackedUpdate>,
     _turns: HeldTurns,
 }
 
-/// Whether an update may be written in parts that are whole for the rows that they are about, and whether it was begun.
+/// Permission to write an update in parts that are whole for the rows that they are about, and whether it was begun.
 #[derive(Default)]
 pub(crate) struct Chunks {
     pub are_allowed: bool,
@@ -76,7 +76,8 @@ impl HeldTurns {
 }
 
 impl PartitionTurns {
-    /// Whoever they are handed to gives them back. There is no cycle of a shard that has turns of its own.
+    /// Makes turns that can be handed on; whoever gets them gives them back. There is no cycle of a shard that has turns of
+    /// its own.
     pub fn held(mut self) -> HeldTurns {
         HeldTurns {
             owner: self.shard.context.mailbox(self.shard.context.id).clone(),
@@ -238,9 +239,9 @@ impl Shard {
         }
     }
 
-    /// What the views of an update's table become; none where it has none. The caller has the partition's turn. An update that
-    /// is written alone may be about more rows than fit into a record: what it does to the first of them is written before the
-    /// others are read.
+    /// Computes the changes of the views of an update's table; none where it has none. The caller has the partition's turn.
+    /// An update that is written alone may be about more rows than fit into a record: what it does to the first of them is
+    /// written before the others are read.
     async fn changes_of(
         self: &Rc<Self>,
         update: &PackedUpdate,
@@ -363,7 +364,7 @@ impl Shard {
         })
     }
 
-    /// Of updates that are written together. The caller has the partitions' turns.
+    /// Computes the changes of views by updates that are written together. The caller has the partitions' turns.
     async fn changes_of_all(
         self: &Rc<Self>,
         updates: &[PackedUpdate],

@@ -98,7 +98,7 @@ impl Group {
         }
     }
 
-    /// What is read of so many rows.
+    /// Returns the cases of the group over so many rows.
     pub fn cases(self, rows: u32) -> Vec<Case> {
         match self {
             Group::LargePartitionSingleKeySlice => single_key_slices(rows),

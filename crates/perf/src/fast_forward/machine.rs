@@ -1,4 +1,4 @@
-//! What the operating system counts and forgets: a thread's instructions, and cached files.
+//! Services of the operating system: counting a thread's instructions, and forgetting cached files.
 
 use std::fs::File;
 use std::io::{self, Read};

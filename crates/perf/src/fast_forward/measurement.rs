@@ -1,4 +1,4 @@
-//! What one reading took, and what many of one case come to.
+//! Cost of one reading, and the figures of many readings of one case.
 
 use helenus_sstable::ReadCost;
 use serde::Serialize;
@@ -58,7 +58,7 @@ impl Sample {
 }
 
 impl Columns {
-    /// Of at least one reading.
+    /// Computes the columns of at least one reading; `None` without any.
     pub fn of(samples: &[Sample]) -> Option<Self> {
         let mut by_time = samples.to_vec();
         by_time.sort_by(|left, right| left.seconds.total_cmp(&right.seconds));

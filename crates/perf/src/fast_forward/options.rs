@@ -1,4 +1,4 @@
-//! What a run is told, and what is kept beside the data.
+//! Options of a run, and the description that is kept beside the data.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct FastForwardOptions {
     pub data_folder: PathBuf,
     pub groups: Vec<Group>,
     pub data_sets: Vec<DataSet>,
-    /// Whether the row cache is on.
+    /// True if the row cache is on.
     pub enable_cache: bool,
     /// Else every reading begins with nothing in memory, the operating system's cache of the files included.
     pub keep_cache_across_test_cases: bool,
@@ -25,7 +25,7 @@ pub struct FastForwardOptions {
     pub test_case_duration: Duration,
 }
 
-/// What the data is like; kept in the data folder, since a run has to know.
+/// Shape of the data; kept in the data folder, since a run has to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Population {
     pub rows: u32,

@@ -1,4 +1,4 @@
-//! What came out, as data.
+//! Results of a run, as data.
 
 use serde::Serialize;
 

@@ -16,7 +16,7 @@ use super::options::{FastForwardError, FastForwardOptions, Population};
 use super::report::{CaseReport, FastForwardReport, GroupReport};
 use crate::simple_query::AllocationCounter;
 
-/// What a memtable holds beside a row's value, generously: keys, timestamps, allocations.
+/// Bytes that a memtable holds beside a row's value, generously: keys, timestamps, allocations.
 const MEMTABLE_BYTES_PER_ROW: usize = 512;
 
 /// Rows between two calls of `progress`.

@@ -1,11 +1,11 @@
-//! What can be wrong with the byte stream of a connection, and whether the connection survives it.
+//! Errors in the byte stream of a connection, and whether the connection survives them.
 
 use super::compression::CompressionError;
 use crate::error_code::ErrorCode;
 use crate::opcode::{Direction, Opcode};
 use crate::version::ProtocolVersion;
 
-/// What to do with a connection after an error.
+/// Handling of a connection after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// Answer the stream; the next message is intact.

@@ -41,8 +41,8 @@ pub fn first_message(bytes: &[u8], envelope_bytes_max: u32) -> Result<FirstMessa
     })
 }
 
-/// Whether `bytes` are one message to its end and nothing behind it, by the length in its header, whatever else is wrong
-/// with it. Versions before 3 have another header: of their messages it says no.
+/// Returns whether `bytes` are one message to its end and nothing behind it, by the length in its header, whatever else is
+/// wrong with it. Versions before 3 have another header: false for their messages.
 pub fn is_one_message(bytes: &[u8]) -> bool {
     let Some((&[version, .., a, b, c, d], body)) = bytes.split_first_chunk::<ENVELOPE_HEADER_BYTES>() else {
         return false;

@@ -67,7 +67,7 @@ enum Framing {
     Segments { is_compressed: bool },
 }
 
-/// What [`FrameReader::scratch`] holds.
+/// Content of [`FrameReader::scratch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ScratchUse {
     /// Nothing that is still needed.
@@ -162,7 +162,7 @@ impl FrameReader {
         self.check_version(&header).ok().map(|()| header)
     }
 
-    /// What is still to come of the message that [`Self::begun`] names.
+    /// Bytes still to come of the message that [`Self::begun`] names.
     pub fn begun_bytes_left(&self, buffer: &ReceiveBuffer) -> usize {
         let Some(header) = self.begun(buffer) else {
             return 0;
@@ -190,7 +190,7 @@ impl FrameReader {
         self.skipped = Some(SkippedMessage { bytes_left, error });
     }
 
-    /// Whether no part of a message has arrived, after [`Self::next_envelope`] has found no whole one.
+    /// Returns whether no part of a message has arrived, after [`Self::next_envelope`] has found no whole one.
     pub fn is_between_messages(&self, buffer: &ReceiveBuffer) -> bool {
         buffer.unread().is_empty()
             && self.segment_rest == 0
@@ -198,7 +198,7 @@ impl FrameReader {
             && self.scratch_use == ScratchUse::Free
     }
 
-    /// What bodies are compressed with, where they are.
+    /// Compression of bodies, where they are compressed.
     pub fn compression(&self) -> Option<Compression> {
         match self.framing {
             Framing::Envelopes { compression } => compression,

@@ -26,7 +26,7 @@ pub(super) struct SegmentHeader {
     pub payload_bytes: usize,
     /// The bytes it decompresses to; 0 if it is not compressed.
     pub uncompressed_bytes: usize,
-    /// Whether the payload is whole envelopes; otherwise it is one piece of a large one.
+    /// True if the payload is whole envelopes; otherwise it is one piece of a large one.
     pub is_self_contained: bool,
 }
 

@@ -187,7 +187,7 @@ impl FrameWriter {
         self.let_go_of_large_buffers();
     }
 
-    /// Whoever takes no more answers would keep the last large one twice.
+    /// Frees large side buffers: a client that takes no more answers would keep the last large one twice.
     #[inline]
     fn let_go_of_large_buffers(&mut self) {
         for side in [&mut self.overflow, &mut self.compressed] {
@@ -197,7 +197,7 @@ impl FrameWriter {
         }
     }
 
-    /// What the buffers beside the output take.
+    /// Memory of the buffers beside the output.
     pub fn side_bytes(&self) -> usize {
         self.overflow.capacity() + self.compressed.capacity()
     }

@@ -21,7 +21,7 @@ pub struct Batch<'a> {
     pub parameters: QueryParameters<'a>,
 }
 
-/// What a batch executes: text, or the id of a prepared statement.
+/// Statement of a batch: text, or the id of a prepared statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchStatement<'a> {
     Text(&'a str),

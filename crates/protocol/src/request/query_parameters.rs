@@ -32,7 +32,7 @@ impl QueryFlags {
     }
 }
 
-/// What a statement is executed with.
+/// Parameters that a statement is executed with.
 #[derive(Clone, Copy, Debug)]
 pub struct QueryParameters<'a> {
     pub consistency: Consistency,
@@ -48,7 +48,7 @@ pub struct QueryParameters<'a> {
     pub default_timestamp: Option<i64>,
     /// The keyspace for unqualified names (v5), instead of the session's.
     pub keyspace: Option<&'a str>,
-    /// What "now" is for expiry (v5), in seconds since 1970; unsigned, as in Cassandra 5.0.
+    /// Time that counts as "now" for expiry (v5), in seconds since 1970; unsigned, as in Cassandra 5.0.
     pub now_in_seconds: Option<u32>,
 }
 

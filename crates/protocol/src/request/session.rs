@@ -84,12 +84,12 @@ impl<'a> Startup<'a> {
         Ok(Some(Compression::Snappy))
     }
 
-    /// Whether the client wants an error, rather than a slower connection, when the server has too much to do.
+    /// Returns whether the client wants an error, rather than a slower connection, when the server has too much to do.
     pub fn throws_on_overload(&self) -> bool {
         self.option("THROW_ON_OVERLOAD") == Some("1")
     }
 
-    /// Whether the client knows the error of partitions that are asked for too often, whatever it says of its number.
+    /// Returns whether the client knows the error of partitions that are asked for too often, whatever it says of its number.
     pub fn knows_rate_limit_error(&self) -> bool {
         self.option(SCYLLA_RATE_LIMIT_ERROR).is_some()
     }
@@ -103,7 +103,7 @@ fn major_version(text: &str) -> Option<u32> {
     major.parse().ok()
 }
 
-/// What a connection can register to be told of.
+/// Kinds of events that a connection can register for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
     TopologyChange,

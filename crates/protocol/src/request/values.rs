@@ -86,7 +86,7 @@ impl<'a> Values<'a> {
         self.count == 0
     }
 
-    /// Whether the values are bound by name; then [`Self::named`] gives the names.
+    /// Returns whether the values are bound by name; then [`Self::named`] gives the names.
     #[inline]
     pub fn has_names(&self) -> bool {
         self.has_names

@@ -81,7 +81,7 @@ impl SchemaChangeKind {
     }
 }
 
-/// What changed, inside its keyspace.
+/// Target of a schema change, inside its keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchemaTarget<'a> {
     Keyspace,

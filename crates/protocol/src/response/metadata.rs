@@ -64,12 +64,12 @@ impl ResultMetadata {
         }
     }
 
-    /// What it holds of the heap, in bytes.
+    /// Bytes of the heap that it holds.
     pub fn heap_bytes(&self) -> usize {
         self.columns.capacity()
     }
 
-    /// What PREPARE says of a statement that returns no rows.
+    /// Metadata that PREPARE gives for a statement that returns no rows.
     pub fn none() -> Self {
         ResultMetadata {
             flags: MetadataFlags::NO_METADATA,

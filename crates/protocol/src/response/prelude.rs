@@ -1,4 +1,4 @@
-//! What may stand in front of a response's message: a tracing id, warnings, a custom payload.
+//! Prelude of a response's message: a tracing id, warnings, a custom payload.
 
 use crate::frame::EnvelopeFlags;
 use crate::version::ProtocolVersion;

@@ -1,4 +1,4 @@
-//! What can be wrong with the body of a message.
+//! Errors in the body of a message.
 
 use crate::opcode::Opcode;
 use crate::version::ProtocolVersion;

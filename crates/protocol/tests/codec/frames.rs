@@ -510,7 +510,7 @@ fn a_large_message_may_not_be_interrupted() {
     assert_eq!(error, FrameError::LargeMessageInterrupted);
 }
 
-/// What is announced and for which there is no memory is thrown away as it comes, and the stream is told.
+/// A message that is announced and for which there is no memory is thrown away as it comes, and the stream is told.
 #[test]
 fn a_begun_message_can_be_refused_and_the_next_is_read() {
     let large = Message {

@@ -31,7 +31,7 @@ fn walk_request(request: &Request<'_>) -> usize {
     }
 }
 
-/// What a reader may hold at once: LZ4 expands up to 255 times, a column of 4 bytes becomes a struct, the receive
+/// Bytes that a reader may hold at once: LZ4 expands up to 255 times, a column of 4 bytes becomes a struct, the receive
 /// buffer starts with 16 KiB, and the text of what was decoded is printed below.
 fn peak_bytes_max(bytes: usize) -> i64 {
     400 * bytes as i64 + 64 * 1024

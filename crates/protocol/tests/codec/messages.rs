@@ -45,7 +45,7 @@ fn decode_response(version: ProtocolVersion, opcode: Opcode, body: &[u8]) -> Res
         .0
 }
 
-/// What the random parameters borrow from.
+/// Drawn data that the random parameters borrow from.
 struct Drawn {
     paging_state: Vec<u8>,
     keyspace: String,

@@ -1,4 +1,4 @@
-//! What the protocol's tests share: a seeded generator and a connection's two ends.
+//! Shared parts of the protocol's tests: a seeded generator and a connection's two ends.
 
 use helenus_protocol::frame::{
     Compression, Envelope, EnvelopeFlags, EnvelopeHeader, FrameError, FrameLimits, FrameReader, FrameWriter,

@@ -44,7 +44,7 @@ pub fn total(context: &[u8]) -> i64 {
         .fold(0, |total, shard| total.wrapping_add(i64_at(shard, COUNT_AT)))
 }
 
-/// Whether there are shards of before global ones: local and remote ones.
+/// Returns whether there are shards of before global ones: local and remote ones.
 pub fn has_legacy_shards(context: &[u8]) -> bool {
     only_global(context).is_none() && shards(context).iter().any(|shard| shard.kind != Kind::Global)
 }

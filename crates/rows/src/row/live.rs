@@ -1,4 +1,4 @@
-//! What of a row a query may see.
+//! Part of a row that a query may see.
 
 use super::{CellRef, Entry, Liveness, RowBuilder, RowRef, RowShape};
 use crate::deletion::DeletionTime;
@@ -13,7 +13,7 @@ pub struct ReadTime {
 }
 
 impl ReadTime {
-    /// Whether a deletion counts among the tombstones that a read meets.
+    /// Returns whether a deletion counts among the tombstones that a read meets.
     pub fn counts(self, deletion: DeletionTime) -> bool {
         !deletion.is_live() && deletion.local_s >= self.gc_before_s
     }
@@ -46,7 +46,7 @@ pub fn live_view<'a>(
     rewrite(shape, row, shadow, time, scratch, tombstones)
 }
 
-/// Whether the row can be handed through as it is, though some of it will expire: nothing deleted, nothing expired.
+/// Returns whether the row can be handed through as it is, though some of it will expire: nothing deleted, nothing expired.
 fn is_all_live(shape: &RowShape, row: RowRef<'_>, shadow: DeletionTime, now_s: u32) -> bool {
     let (liveness, deletion, entries) = row.open();
     if !deletion.is_live()

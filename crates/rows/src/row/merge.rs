@@ -72,7 +72,7 @@ fn merge_entries(shape: &RowShape, mut row: ShadowedRow<'_>, left: Entries<'_>, 
     }
 }
 
-/// What of an older row is left in a merge with a newer one.
+/// Remainder of an older row in a merge with a newer one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// An INSERT over an earlier one.
@@ -85,7 +85,7 @@ pub enum Left {
     Unknown,
 }
 
-/// What of `old` is left in a merge with `new`. Costs a fifth of the merge that it saves.
+/// Finds the remainder of `old` in a merge with `new`. Costs a fifth of the merge that it saves.
 pub fn left_of(shape: &RowShape, old: RowRef<'_>, new: RowRef<'_>) -> Left {
     if new.is_mortal_beside_marker() || old.is_mortal_beside_marker() || shape.is_counter() {
         return Left::Unknown;
@@ -124,7 +124,7 @@ pub fn left_of(shape: &RowShape, old: RowRef<'_>, new: RowRef<'_>) -> Left {
     }
 }
 
-/// Whether nothing of `old` would be left in a merge with `new`; false where only the merge can tell.
+/// Returns whether nothing of `old` would be left in a merge with `new`; false where only the merge can tell.
 pub fn replaces(shape: &RowShape, new: RowRef<'_>, old: RowRef<'_>) -> bool {
     left_of(shape, old, new) == Left::Nothing
 }
@@ -142,8 +142,8 @@ pub fn filter(row: RowRef<'_>, shadow: DeletionTime, out: &mut Vec<u8>) {
     entries.for_each(|entry| filtered.push(entry));
 }
 
-/// Whether the deletion that several versions of a row have together is ended by a marker of theirs, so that what it hid in
-/// any of them is there again. To be asked before they are merged two by two: the first two may not have the marker.
+/// Returns whether the deletion that several versions of a row have together is ended by a marker of theirs, so that what it
+/// hid in any of them is there again. To be asked before they are merged two by two: the first two may not have the marker.
 pub fn is_deletion_shadowed<'a>(rows: impl Iterator<Item = RowRef<'a>>) -> bool {
     let (mut liveness, mut deletion) = (Liveness::NONE, RowDeletion::of(RowRef::EMPTY, DeletionTime::LIVE));
     for row in rows {
@@ -187,7 +187,7 @@ impl RowDeletion {
         }
     }
 
-    /// Of two of the same time the plain one.
+    /// Returns the newer deletion; of two of the same time the plain one.
     #[inline]
     fn max(self, other: RowDeletion) -> Self {
         if other.time.supersedes(self.time) || (other.time == self.time && self.is_shadowable) {

@@ -1,4 +1,4 @@
-//! What of a row a compaction keeps.
+//! Part of a row that a compaction keeps.
 
 use helenus_schema::ColumnId;
 

@@ -1,4 +1,4 @@
-//! What merging a table's rows must know about its columns.
+//! Properties of a table's columns by which its rows are merged.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -28,7 +28,7 @@ struct Dropped {
     column: ColumnId,
     /// No read sees what is as old or older.
     hidden_until_us: i64,
-    /// What is as old or older never comes back.
+    /// Timestamp in microseconds; cells and deletions as old or older never come back.
     gone_until_us: i64,
 }
 
@@ -57,8 +57,8 @@ impl RowShape {
         }
     }
 
-    /// Of a materialized view whose key has a column of its base table's rows: a row of it is there as long as that column is,
-    /// which its marker says.
+    /// Shape of a materialized view whose key has a column of its base table's rows: a row of it is there as long as that column
+    /// is, which its marker says.
     #[must_use]
     pub(crate) fn needing_markers(self) -> Self {
         RowShape {
@@ -67,7 +67,7 @@ impl RowShape {
         }
     }
 
-    /// Whether only a live marker makes a row be there.
+    /// Returns whether only a live marker makes a row be there.
     #[inline]
     pub(crate) fn needs_marker(&self) -> bool {
         self.needs_marker
@@ -78,7 +78,7 @@ impl RowShape {
         self.is_counter
     }
 
-    /// Whether a row may have any number of cells.
+    /// Returns whether a row may have any number of cells.
     pub(crate) fn has_multi_cell_columns(&self) -> bool {
         !self.multi_cell.is_empty()
     }
@@ -112,13 +112,13 @@ impl RowShape {
         !self.dropped.is_empty()
     }
 
-    /// Whether a cell or a deletion is of a column that is not there, or was dropped after it was written.
+    /// Returns whether a cell or a deletion is of a column that is not there, or was dropped after it was written.
     pub fn hides(&self, column: ColumnId, timestamp_us: i64) -> bool {
         self.dropped(column)
             .is_some_and(|dropped| timestamp_us <= dropped.hidden_until_us)
     }
 
-    /// Whether no statement can make it visible again. A column that comes back has what is newer than its deletion.
+    /// Returns whether no statement can make it visible again. A column that comes back has what is newer than its deletion.
     pub fn is_gone(&self, column: ColumnId, timestamp_us: i64) -> bool {
         self.dropped(column)
             .is_some_and(|dropped| timestamp_us <= dropped.gone_until_us)

@@ -37,12 +37,12 @@ pub struct SplitRow {
 #[derive(Debug)]
 struct Part {
     bytes: Box<[u8]>,
-    /// Of its entries.
+    /// Newest timestamp of its entries, in microseconds.
     timestamp_us_max: i64,
     last_column: ColumnId,
 }
 
-/// What deletions of an update reach beyond its own entries.
+/// Deletions of an update that reach beyond its own entries.
 struct Reach {
     /// The row's deletion, where it is new.
     row: Option<DeletionTime>,
@@ -56,7 +56,7 @@ struct Replacement {
     parts: Vec<Part>,
 }
 
-/// Whether a row is to be split.
+/// Returns whether a row is to be split.
 #[inline]
 pub fn is_large(shape: &RowShape, row: &[u8]) -> bool {
     row.len() > SPLIT_BYTES_MIN && shape.has_multi_cell_columns() && !shape.is_counter()
@@ -108,12 +108,12 @@ impl SplitRow {
         }
     }
 
-    /// Whether the row has become small enough to be one piece.
+    /// Returns whether the row has become small enough to be one piece.
     pub fn is_small(&self) -> bool {
         self.parts_bytes <= JOIN_BYTES_MAX
     }
 
-    /// Of memory, without what the allocator keeps.
+    /// Bytes of memory, without what the allocator keeps.
     pub fn bytes(&self) -> usize {
         size_of::<SplitRow>()
             + self.head.capacity()
@@ -197,7 +197,7 @@ impl SplitRow {
         Some(self.column_deletions[index].1)
     }
 
-    /// What the parts become that an update changes, in order.
+    /// Replacements of the parts that an update changes, in order.
     fn replacements(&self, shape: &RowShape, reach: &Reach, entries: Entries<'_>) -> Vec<Replacement> {
         let mut replacements = Vec::new();
         let mut entries = entries.peekable();
@@ -284,7 +284,7 @@ impl Reach {
         self.row.is_none() && self.columns.is_empty()
     }
 
-    /// Whether one of the deletions may hide something of a part.
+    /// Returns whether one of the deletions may hide something of a part.
     fn includes(&self, part: &Part) -> bool {
         let first_column = part.first().map(|first| first.column());
         self.row.is_some()
@@ -293,7 +293,7 @@ impl Reach {
             })
     }
 
-    /// Whether one of the deletions is newer than all there is in a part.
+    /// Returns whether one of the deletions is newer than all there is in a part.
     fn hides(&self, part: &Part) -> bool {
         let is_older = |deletion: DeletionTime| part.timestamp_us_max < deletion.timestamp_us;
         let first_column = part.first().map(|first| first.column());

@@ -50,7 +50,7 @@ pub struct CellRef<'a> {
     pub value: &'a [u8],
 }
 
-/// What of an entry decides which of two stays.
+/// Column and timestamp of an entry, which decide which of two stays.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryTime {
     pub column: ColumnId,
@@ -66,7 +66,7 @@ pub struct Entries<'a> {
     rest: &'a [u8],
 }
 
-/// Of a marker that has expired from the beginning (`LivenessInfo.EXPIRED_LIVENESS_TTL`); no statement can give it.
+/// Time to live of a marker that has expired from the beginning (`LivenessInfo.EXPIRED_LIVENESS_TTL`); no statement can give it.
 const EXPIRED_TTL_S: u32 = i32::MAX as u32;
 
 impl Liveness {
@@ -84,13 +84,13 @@ impl Liveness {
         !self.is_none() && now_s < self.expires_at_s && !self.is_expired_one()
     }
 
-    /// Whether it says that the row has expired, whatever the time: of a view's row that its base row left.
+    /// Returns whether it says that the row has expired, whatever the time: of a view's row that its base row left.
     fn is_expired_one(&self) -> bool {
         self.ttl_s == EXPIRED_TTL_S
     }
 
-    /// Of two markers the one that stays: the newer; at the same timestamp the one that says expired, then the one that
-    /// expires, then the one that expires later, then the smaller ttl (`LivenessInfo.supersedes`).
+    /// Returns whether this one of two markers stays: the newer; at the same timestamp the one that says expired, then the one
+    /// that expires, then the one that expires later, then the smaller ttl (`LivenessInfo.supersedes`).
     pub fn supersedes(&self, other: &Liveness) -> bool {
         if self.timestamp_us != other.timestamp_us {
             return self.timestamp_us > other.timestamp_us;
@@ -131,7 +131,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Whether it is a deletion or expires.
+    /// Returns whether it is a deletion or expires.
     pub fn is_mortal(&self) -> bool {
         match self {
             Entry::ComplexDeletion { .. } => true,
@@ -161,21 +161,21 @@ impl<'a> RowRef<'a> {
         self.bytes.len() <= 1
     }
 
-    /// Whether nothing in the row is deleted or will ever expire.
+    /// Returns whether nothing in the row is deleted or will ever expire.
     #[inline]
     pub fn is_immortal(&self) -> bool {
         let flags = self.bytes.first().copied().unwrap_or(0);
         flags & (ROW_EXPIRES | ROW_HAS_DELETION | ROW_HAS_MORTAL_ENTRIES) == 0
     }
 
-    /// Whether anything in the row but its marker is deleted or may expire.
+    /// Returns whether anything in the row but its marker is deleted or may expire.
     #[inline]
     pub(crate) fn is_mortal_beside_marker(&self) -> bool {
         let flags = self.bytes.first().copied().unwrap_or(0);
         flags & (ROW_HAS_DELETION | ROW_HAS_MORTAL_ENTRIES) != 0
     }
 
-    /// Whether a newer marker ends the row's deletion.
+    /// Returns whether a newer marker ends the row's deletion.
     pub fn has_shadowable_deletion(&self) -> bool {
         self.bytes
             .first()
@@ -231,7 +231,7 @@ impl<'a> Entries<'a> {
         self.rest.len()
     }
 
-    /// Of a row without a marker they are the same beside any, but for cells that are as old as it.
+    /// Packed bytes of the entries. Those of a row without a marker are the same beside any, but for cells that are as old as it.
     pub(crate) fn as_bytes(&self) -> &'a [u8] {
         self.rest
     }

@@ -40,18 +40,18 @@ pub struct ConfigFile {
     pub sstable: Option<SsTableSection>,
     /// Ours: the version of the SSTables that are written; says more than `sstable.selected_format`.
     pub sstable_format: Option<SsTableVersionName>,
-    /// Of all compactions together; `0MiB/s` is no bound.
+    /// Throughput of all compactions together; `0MiB/s` is no bound.
     pub compaction_throughput: Option<DataRate>,
     pub concurrent_compactors: Option<u16>,
     pub read_request_timeout: Option<DurationSetting>,
     pub range_request_timeout: Option<DurationSetting>,
     pub write_request_timeout: Option<DurationSetting>,
     pub truncate_request_timeout: Option<DurationSetting>,
-    /// Whether TRUNCATE and DROP leave a snapshot of what they take; true by default, as in Cassandra.
+    /// True if TRUNCATE and DROP leave a snapshot of what they take; true by default, as in Cassandra.
     pub auto_snapshot: Option<bool>,
-    /// Whether materialized views may be made; true by default, unlike in Cassandra.
+    /// True if materialized views may be made; true by default, unlike in Cassandra.
     pub materialized_views_enabled: Option<bool>,
-    /// How long those snapshots are kept, 60 s at least; by default until somebody removes them.
+    /// How long the snapshots of `auto_snapshot` are kept, 60 s at least; by default until somebody removes them.
     pub auto_snapshot_ttl: Option<SnapshotTtl>,
     /// A class's name, with or without its package, or a section with `class_name`, as in cassandra.yaml.
     pub authenticator: Option<AuthenticatorName>,
@@ -80,7 +80,7 @@ pub struct ConfigFile {
     pub fields_per_udt_fail_threshold: Option<i64>,
     pub secondary_indexes_per_table_warn_threshold: Option<i64>,
     pub secondary_indexes_per_table_fail_threshold: Option<i64>,
-    /// What CREATE INDEX without USING makes.
+    /// Kind of index that CREATE INDEX without USING makes.
     pub default_secondary_index: Option<DefaultIndexName>,
     pub column_value_size_warn_threshold: Option<DataSize>,
     pub column_value_size_fail_threshold: Option<DataSize>,

@@ -1,5 +1,5 @@
-//! Who is being served at the operator's door. A request takes as long as the disk needs, and some never end: those that
-//! only look, or end others, have places of their own.
+//! Places of requests at the operator's door. A request takes as long as the disk needs, and some never end: those that only
+//! look, or end others, have places of their own.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a socket leads to.
+/// Service that a socket leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DoorKind {
     Cql = 1,
@@ -21,7 +21,7 @@ impl DoorKind {
         DoorKind::HttpAndGrpc,
     ];
 
-    /// What is served there, and what names its address, in a person's words.
+    /// Names of the service and of the option with its address, in a person's words.
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
             DoorKind::Cql => ("CQL", "--listen"),
@@ -72,7 +72,7 @@ impl ListeningSockets {
         Some(self.0.swap_remove(place).1)
     }
 
-    /// What to tell of them, and their descriptors.
+    /// Kinds of the sockets, a byte each, and their descriptors, as they are sent.
     pub fn to_send(&self) -> (Vec<u8>, Vec<BorrowedFd<'_>>) {
         self.0
             .iter()

@@ -22,7 +22,7 @@ use crate::private_socket;
 /// A successor says at once that it is there.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a successor may take to make itself ready: others wait for it.
+/// Longest time for a successor to make itself ready: others wait for it.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a successor may take until it serves: reading a large schema and many SSTables, on a busy disk.
@@ -41,7 +41,7 @@ pub(crate) struct Offer {
     takeover: Option<oneshot::Receiver<Takeover>>,
 }
 
-/// What a successor is offered.
+/// Parts of the node that a successor is offered.
 pub(crate) struct OfferParts {
     pub sockets: Kept,
     pub operator: Operator,

@@ -11,7 +11,7 @@ use super::door::ListeningSockets;
 /// A running node answers at once, unless it talks to another successor.
 const LISTENERS_TIMEOUT: Duration = Duration::from_secs(70);
 
-/// What a running node may take to flush what it has in memory, to answer what it was asked, and to close its files.
+/// Longest time for a running node to flush what it has in memory, to answer what it was asked, and to close its files.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A node cannot be replaced.

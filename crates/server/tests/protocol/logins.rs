@@ -1,4 +1,4 @@
-//! Who may log in where clients are asked for a password, what role statements do, and what is refused.
+//! Logins where clients are asked for a password: who may log in, what role statements do, and what is refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -230,7 +230,7 @@ fn where_nobody_is_asked_role_statements_need_a_login() {
     stop(server);
 }
 
-/// What a test changes while no server runs.
+/// Data folder that a test changes while no server runs.
 struct Folder {
     disk: Arc<MemoryDisk>,
     node: NodeOptions,
@@ -302,7 +302,7 @@ fn damaged_roles_let_nobody_in() {
     stop(server);
 }
 
-/// Whoever could log in truncated the roles, and was a superuser with the password that everybody knows.
+/// A user who could log in truncated the roles, and was a superuser with the password that everybody knows.
 #[test]
 fn truncated_roles_do_not_bring_the_default_role_back() {
     let folder = Folder::with_admin();

@@ -1,4 +1,5 @@
-//! What clients see of a server, over sockets. What is counted for a whole process has a program of its own, beside this folder.
+//! Tests of a server over sockets, as its clients see it. What is counted for a whole process has a program of its own,
+//! beside this folder.
 
 mod clients;
 mod connection_limits;

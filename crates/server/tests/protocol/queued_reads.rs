@@ -14,7 +14,7 @@ const ROWS: u32 = 1_000;
 /// Each takes some hundred microseconds.
 const READS: usize = 3_000;
 
-/// What a shard decodes of one connection and has in its queue.
+/// Requests of one connection that a shard decodes and has in its queue.
 const QUEUED_MAX: u64 = 1_024;
 
 /// Long reads that wait in their shard's queue.

@@ -28,8 +28,8 @@ impl Clock for LateClock {
 /// More than is read of a connection before a shard has it.
 const LARGE_BYTES: usize = 300_000;
 
-/// What the shard found in the socket when it first looked was taken to be as old as the node: where it looked late, the first
-/// request of a new connection was answered "Query timed out before it could start".
+/// The bytes that the shard found in the socket when it first looked were taken to be as old as the node: where it looked
+/// late, the first request of a new connection was answered "Query timed out before it could start".
 #[test]
 fn what_a_new_connection_sends_came_after_it() {
     let mut options = node_options(Authenticator::AllowAll);

@@ -27,7 +27,7 @@ enum Running {
     Canned(CannedServer),
 }
 
-/// What happens between a socket and the service must not depend on what answers: a node, and then canned rows.
+/// Serves with a node, and then with canned rows: what happens between a socket and the service must not depend on what answers.
 pub fn each_service() -> impl Iterator<Item = Served> {
     each_service_within(ConnectionLimits::default())
 }
@@ -114,7 +114,7 @@ pub fn serve_node(node: NodeOptions, connection_limits: ConnectionLimits, has_me
     .expect("a free port")
 }
 
-/// What can be stopped.
+/// Server that can be stopped.
 pub trait Stop {
     fn stop(self);
 }

@@ -26,7 +26,7 @@ const UNDER_WAY_MAX: usize = 6;
 /// Before a plain write: no shard has given out timestamps so far ahead of its clock.
 const CLOCK_PAUSE: Duration = Duration::from_millis(1);
 
-/// What is known of a cell.
+/// Known state of a cell.
 pub(super) struct KnownCell {
     /// When this life began.
     first: BTreeSet<Value>,
@@ -70,7 +70,7 @@ fn tick(ticks: &Cell<u64>) -> u64 {
 }
 
 impl Cells {
-    /// Whether what was seen in a life that has ended fits some order; with what the next may begin.
+    /// Checks that what was seen in a life that has ended fits some order; keeps the values with which the next may begin.
     pub fn end_life(&mut self) -> Held<()> {
         for (p, cell) in self.cells.iter_mut().enumerate() {
             cell.under_way.clear();

@@ -1,4 +1,4 @@
-//! What a node holds after a start, against the model.
+//! Content of a node after a start, against the model.
 
 use std::collections::BTreeMap;
 

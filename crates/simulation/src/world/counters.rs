@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::{Held, LATE_MAX, Outcome, READ_TIMEOUT, UNDER_WAY_MAX, WRITE_TIMEOUT, World};
 use crate::node::SimulatedNode;
 
-/// Of its own, so that seeds without counters are what they were.
+/// Seed bits of its own randomness, so that seeds without counters are what they were.
 const SEED_MIXED_IN: u64 = 0xc0e1;
 const TABLE: &str = "n.counts";
 const PARTITIONS: u64 = 3;
@@ -21,7 +21,7 @@ const MANY_ROWS: u64 = 700;
 /// Partition and row.
 type Place = (i32, i32);
 
-/// What is known of the counters of a seed.
+/// Known state of the counters of a seed.
 pub(super) struct Counters {
     /// None in a seed without counters.
     random: Option<Arc<SeededRandom>>,
@@ -54,7 +54,7 @@ impl Counters {
         }
     }
 
-    /// Whether the next step is one of theirs.
+    /// Returns whether the next step is one of theirs.
     pub fn are_next(&self) -> bool {
         self.random.as_ref().is_some_and(|random| random.below(4) == 0)
     }
@@ -110,7 +110,7 @@ fn totals(p: i32, rows: &Rows) -> Held<BTreeMap<Place, i64>> {
     totals.collect()
 }
 
-/// What a statement adds, with its text.
+/// Makes the increments of a statement, with its text.
 fn increments(random: &SeededRandom) -> (Vec<(Place, i64)>, String) {
     let by = 1 + random.below(5) as i64;
     let p = random.below(PARTITIONS) as i32;

@@ -19,7 +19,7 @@ use crate::workload;
 const TABLES: &str = "/helenus-data/data/k";
 const LOGS: &str = "/helenus-data/commitlog";
 
-/// What a damaged table answered.
+/// Answer of a damaged table.
 enum Found {
     Rows(BTreeMap<i32, Partition>),
     Error(String),
@@ -94,7 +94,7 @@ impl World {
     }
 }
 
-/// Of a log, of a table, or of any file that the node has written.
+/// Flips a bit of a log, of a table, or of any file that the node has written.
 fn flip_any_bit(disk: &SimulatedDisk, random: &SeededRandom) -> Held<Option<PathBuf>> {
     let length = |path: &Path| disk.open(path).and_then(|file| file.length());
     let mut files: Vec<(PathBuf, u64)> = Vec::new();
@@ -117,7 +117,7 @@ fn flip_any_bit(disk: &SimulatedDisk, random: &SeededRandom) -> Held<Option<Path
     Ok(Some(path))
 }
 
-/// Whoever reads it knows which file to restore or to move away.
+/// Checks that a message names the file: whoever reads it knows which one to restore or to move away.
 fn names_file(message: &str, path: &Path) -> Held<()> {
     let name = path
         .file_name()
@@ -131,7 +131,7 @@ fn names_file(message: &str, path: &Path) -> Held<()> {
     }
 }
 
-/// Of a table of which files are missing any old state may show, but nothing that was never written.
+/// Checks a table of which files are missing: any old state may show, but nothing that was never written.
 fn check_texts(name: &str, rows: &BTreeMap<i32, Partition>) -> Held<()> {
     let is_written = |row: &&Row| row.v.as_ref().is_none_or(workload::is_written_text);
     match rows

@@ -20,11 +20,11 @@ const DROP: [&str; 2] = [
 /// A build that failed is tried again after a minute.
 const BUILT_WITHIN_S: u32 = 150;
 const ASKED_AFTER: Duration = Duration::from_secs(1);
-/// Of the values that are there.
+/// Values that are looked for at most, of those that are there.
 const LOOKED_FOR: usize = 5;
 
 impl World {
-    /// What became of it shows after the next start.
+    /// Creates or drops an index; what became of it shows after the next start.
     pub(super) fn change_index(&mut self, node: &SimulatedNode) {
         let which = self.below(2) as usize;
         let text = match self.below(2) {

@@ -1,4 +1,4 @@
-//! What happened in a seed.
+//! Journal of a seed's events.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -12,7 +12,7 @@ use crate::clock::SimulatedClock;
 /// Lines of the trace that a failure shows.
 const TRACE_LINES_MAX: usize = 400;
 
-/// What happened, for who looks for a fault.
+/// Record of events, for who looks for a fault.
 pub struct Journal {
     clock: Arc<SimulatedClock>,
     lines: VecDeque<String>,
@@ -50,7 +50,7 @@ impl Journal {
     }
 }
 
-/// Of a statement, as much as tells it from others.
+/// Returns as much of a statement as tells it from others.
 pub fn shortened(text: &str) -> &str {
     text.get(..100).unwrap_or(text)
 }

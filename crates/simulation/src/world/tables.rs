@@ -11,7 +11,7 @@ use crate::model::Table;
 use crate::node::SimulatedNode;
 
 impl World {
-    /// Whether it happened, if anybody knows.
+    /// Changes the schema; returns whether it happened, if anybody knows.
     pub(super) async fn change_schema(&mut self, node: &SimulatedNode, text: &str) -> Held<Outcome> {
         let answer = self.submit(node, text, Execution::default(), ANSWER_TIMEOUT);
         let answer = answer.await.map_err(|error| error.to_string())??;

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::{Held, LATE_MAX, Outcome, RANGE_TIMEOUT, READ_TRIES, UNDER_WAY_MAX, WRITE_TIMEOUT, World};
 use crate::node::SimulatedNode;
 
-/// Of its own, so that seeds without vectors are what they were.
+/// Seed bits of its own randomness, so that seeds without vectors are what they were.
 const SEED_MIXED_IN: u64 = 0x7ec7;
 /// Remainders of half of the seeds, by 16. Those of `tests/seeds.rs` have others: they are what they were when they failed.
 const REMAINDERS: [u64; 8] = [1, 4, 5, 7, 8, 11, 12, 14];
@@ -28,30 +28,30 @@ const ROWS: u64 = 16;
 const ALL: usize = 100;
 /// Components lie between it and its negative.
 const COMPONENT_MAX: i32 = 8;
-/// Of similarities, which are 32-bit numbers from 0 to 1.
+/// Largest error of similarities, which are 32-bit numbers from 0 to 1.
 const SIMILARITY_ERROR: f64 = 1e-6;
 
 /// Partition and row.
 type Place = (i32, i32);
 type Vector = [i32; 3];
 
-/// What is known of the vectors of a seed.
+/// Known state of the vectors of a seed.
 pub(super) struct Vectors {
     /// None in a seed without vectors.
     random: Option<SeededRandom>,
     rows: BTreeMap<Place, KnownRow>,
-    /// Of the last write.
+    /// Timestamp of the last write.
     timestamp: u64,
     under_way: Vec<VectorWrite>,
-    /// Whether the index is there, as far as anybody knows.
+    /// True if the index is there, as far as anybody knows.
     has_index: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct KnownRow {
-    /// What was acknowledged last; nothing at first.
+    /// Version acknowledged last; nothing at first.
     acknowledged: Version,
-    /// What was written later, and may come or be there.
+    /// Versions written later, which may come or be there.
     uncertain: Vec<Version>,
 }
 
@@ -104,7 +104,7 @@ impl Vectors {
         }
     }
 
-    /// Whether the next step is one of theirs.
+    /// Returns whether the next step is one of theirs.
     pub fn are_next(&self) -> bool {
         self.random.as_ref().is_some_and(|random| random.below(3) == 0)
     }
@@ -137,7 +137,7 @@ impl Vectors {
         }
     }
 
-    /// What a write does, with its text.
+    /// Makes a write: its places and their new version, with its text.
     fn next_write(&mut self) -> (Vec<Place>, Version, String) {
         self.timestamp += 1;
         let timestamp = self.timestamp;
@@ -174,7 +174,7 @@ impl Vectors {
         }
     }
 
-    /// Whether an answer can be explained.
+    /// Checks that an answer can be explained.
     fn explain(&self, question: &Question, rows: &Rows) -> Held<()> {
         let found = rows.rows.iter().map(|row| found_row(row));
         let found: Vec<(Place, Vector, f64)> = found.collect::<Held<_>>()?;
@@ -326,7 +326,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether there was an answer, which then could be explained.
+    /// Asks a question; returns whether there was an answer, which then could be explained.
     async fn ask_vectors(&mut self, node: &SimulatedNode, question: &Question) -> Held<bool> {
         let text = question_text(question);
         let answer = self.submit(node, &text, Execution::default(), RANGE_TIMEOUT + LATE_MAX);

@@ -115,7 +115,7 @@ impl Simulation {
         self.node().submit(text, &execution)
     }
 
-    /// Whether it was acknowledged; a statement may only fail because the power did.
+    /// Returns whether it was acknowledged; a statement may only fail because the power did.
     fn is_acknowledged(&self, pending: Pending, text: &str) -> bool {
         match pending.wait() {
             Some(Answer::Error { code, message }) => {

@@ -72,7 +72,7 @@ pub(crate) struct BlockFile {
     pages: ChunkedFile,
     /// In the order of Data.db.
     partitions: Vec<LargePartition>,
-    /// Whether equal clustering keys have equal bytes, without which their hashes say nothing.
+    /// True if equal clustering keys have equal bytes, without which their hashes say nothing.
     can_filter: bool,
 }
 
@@ -86,11 +86,11 @@ pub(crate) struct LargePartition {
     pub header_length: u64,
     pub deletion: DeletionTime,
     first_page: u32,
-    /// Of each page, ascending.
+    /// Fence of each page, ascending.
     fences: Vec<Fence>,
 }
 
-/// What the first block of a page begins with.
+/// Start of a page's first block: its first place, and its offset.
 #[derive(Debug)]
 struct Fence {
     first: Place,
@@ -102,7 +102,7 @@ pub(crate) fn fingerprint(clustering: &[u8]) -> u16 {
     murmur3_x64_128(clustering)[0] as u16
 }
 
-/// Whether no two different values of a table's clustering columns are equal; booleans are, which any byte but 0 makes
+/// Returns whether no two different values of a table's clustering columns are equal; booleans are, which any byte but 0 makes
 /// true.
 pub(crate) fn has_unique_bytes(table: &TableMetadata) -> bool {
     table.clustering().iter().all(|column| {
@@ -146,7 +146,7 @@ impl LargePartition {
 }
 
 impl BlockFile {
-    /// Of the directory and of what checks the pages.
+    /// Bytes of the directory and of what checks the pages.
     pub fn memory_bytes(&self) -> usize {
         let partitions = self.partitions.iter().map(LargePartition::memory_bytes);
         self.pages.memory_bytes() + partitions.sum::<usize>()
@@ -215,7 +215,7 @@ impl BlockFile {
         })
     }
 
-    /// Whether a page could not be read: the format's own index is asked from then on.
+    /// Returns whether a page could not be read: the format's own index is asked from then on.
     pub fn has_failed(&self) -> bool {
         self.pages.has_failed()
     }
@@ -387,7 +387,7 @@ impl PagedBlocks<'_> {
         }
     }
 
-    /// Whether a key's row is certainly not in its block, and nothing else there could concern it.
+    /// Returns whether a key's row is certainly not in its block, and nothing else there could concern it.
     pub fn lacks(&mut self, block: &BlockSpan, clustering: &[u8]) -> Result<bool, ReadError> {
         if !self.file.can_filter {
             return Ok(false);

@@ -19,7 +19,7 @@ use helenus_rows::deletion::DeletionTime;
 /// A partition gets pages if it is at least so large. Below, its blocks lie together in the format's own index, which
 /// one or two reads find; each partition above takes about 150 bytes of memory while the SSTable is open.
 const PARTITION_BYTES_MIN: u64 = 64 * 1024;
-/// What a block aims at where the table's index blocks are larger: about what a drive reads at once.
+/// Target size of a block where the table's index blocks are larger, in bytes: about what a drive reads at once.
 const BLOCK_BYTES_MAX: u32 = 4 * 1024;
 /// A block begins only with a place that takes at most so much, so that pages hold many.
 const PLACE_BYTES_MAX: usize = 256;
@@ -74,7 +74,7 @@ struct Block {
     first: Vec<u8>,
     start: u64,
     row_count: u64,
-    /// Of the first rows, [`FILTERED_ROWS_MAX`] at most.
+    /// Fingerprints of the first rows, [`FILTERED_ROWS_MAX`] at most.
     fingerprints: Vec<u8>,
     /// Rows that follow these and were not hashed yet, packed one after the other, and where each ends.
     rows: Vec<u8>,

@@ -139,11 +139,11 @@ pub(crate) fn read_entry_into(
     Ok(true)
 }
 
-/// What an entry says behind its key.
+/// Part of an entry behind its key.
 struct EntryHead {
     position: u64,
     promoted: Option<PromotedIndex>,
-    /// Of the whole entry.
+    /// Length of the whole entry.
     length: u64,
 }
 

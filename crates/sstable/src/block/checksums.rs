@@ -22,7 +22,7 @@ use crate::decode::{ByteReader, DecodeError};
 const VERSION: u32 = 2;
 /// A list without pages.
 const LIST_BYTES_MIN: usize = 9;
-/// What one page of a list may be; one read brings at least that much.
+/// Largest page of a list, in bytes; one read brings at least a page.
 const PAGE_BYTES_MAX: u32 = 16 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

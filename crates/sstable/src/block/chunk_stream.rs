@@ -11,7 +11,7 @@ use crate::block::ticket::ReadTicket;
 use crate::decode::DecodeError;
 use crate::error::ReadError;
 
-/// What is available is a view into one page or one run of pages; only where an item crosses into the next are bytes
+/// Stream whose available bytes are a view into one page or one run of pages; only where an item crosses into the next are bytes
 /// copied together.
 #[derive(Debug)]
 pub(crate) struct ChunkStream<'a> {
@@ -34,7 +34,7 @@ pub(crate) struct ChunkStream<'a> {
     reads_on: bool,
     /// Up to where this stream has fetched pages that it is still to come to.
     fetched_end: u64,
-    /// What the last request brought, as it is in the file; kept for its memory.
+    /// Bytes of the last request, as they are in the file; kept for their memory.
     stored: Vec<u8>,
 }
 
@@ -46,9 +46,9 @@ enum Window {
 
 /// The first request of a scan, which may end after a row.
 const SCAN_BYTES_MIN: u64 = 4 * 1024;
-/// What is known to be needed comes in one request up to here; beyond, a reader may well stop before.
+/// Bytes known to be needed that come in one request; beyond, a reader may well stop before.
 const EXPECTED_BYTES_MIN: u64 = 16 * 1024;
-/// What is read ahead in larger requests is not worth a place in the cache: it would take that of many single rows.
+/// Largest request whose read-ahead is cached, in bytes: that of a larger one would take the place of many single rows.
 const KEPT_BYTES_MAX: u64 = 16 * 1024;
 /// The largest request. A drive's throughput hardly grows beyond, and every scan may hold as much.
 const REQUEST_BYTES_MAX: u64 = 128 * 1024;
@@ -121,7 +121,7 @@ impl<'a> ChunkStream<'a> {
         }
     }
 
-    /// Of a read that goes in steps.
+    /// Ticket of a read that goes in steps.
     pub fn ticket(&self) -> Option<&'a ReadTicket> {
         self.pages.ticket()
     }
@@ -148,7 +148,7 @@ impl<'a> ChunkStream<'a> {
         self.position() >= self.file.length()
     }
 
-    /// Whether bytes from a position on are in the window.
+    /// Returns whether bytes from a position on are in the window.
     pub fn holds(&self, position: u64, length: u64) -> bool {
         let end = self.window_offset + self.window.bytes().len() as u64;
         self.window_offset <= position && position.saturating_add(length) <= end

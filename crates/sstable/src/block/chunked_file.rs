@@ -114,7 +114,7 @@ impl ChunkedFile {
         self.inner.length
     }
 
-    /// What stays in memory while the file is open: where its chunks are, or their checksums.
+    /// Bytes that stay in memory while the file is open: where its chunks are, or their checksums.
     pub fn memory_bytes(&self) -> usize {
         match &self.inner.form {
             Form::Compressed { info, .. } => size_of_val(info.chunk_offsets.as_slice()),
@@ -131,17 +131,17 @@ impl ChunkedFile {
         self.inner.kind == FileKind::Sidecar
     }
 
-    /// Whether it is a sidecar of an index, which alone are made of such pages.
+    /// Returns whether it is a sidecar of an index, which alone are made of such pages.
     pub fn is_self_checked(&self) -> bool {
         matches!(self.inner.form, Form::SelfChecked { .. })
     }
 
-    /// Whether its pages lie in it as they are read.
+    /// Returns whether its pages lie in it as they are read.
     pub fn is_plain(&self) -> bool {
         !matches!(self.inner.form, Form::Compressed { .. })
     }
 
-    /// Whether any of it could not be read since it was opened.
+    /// Returns whether any of it could not be read since it was opened.
     pub fn has_failed(&self) -> bool {
         self.inner.has_failed.load(Ordering::Relaxed)
     }
@@ -159,7 +159,7 @@ impl ChunkedFile {
         }
     }
 
-    /// Whether whoever wrote the file left checksums of it.
+    /// Returns whether the file's writer left checksums of it.
     pub fn is_checked(&self) -> bool {
         match &self.inner.form {
             Form::Compressed { .. } | Form::SelfChecked { .. } => true,
@@ -251,7 +251,7 @@ impl ChunkedFile {
         Ok(())
     }
 
-    /// Of a file that is not compressed.
+    /// Checks stored pages of a file that is not compressed.
     fn check_plain(&self, first: u64, stored: &[u8]) -> Result<(), Corruption> {
         for (page, bytes) in (first..).zip(stored.chunks(self.page_bytes() as usize)) {
             let offset = page * self.page_bytes();

@@ -41,7 +41,7 @@ const CHUNK_BYTES_MAX: u32 = 16 << 20;
 const COMPRESSED_BYTES_UNLIMITED: u32 = i32::MAX as u32;
 
 impl CompressionParameters {
-    /// What a table's `compression` option asks for; `None` is no compression. Where it names a compressor that is
+    /// Returns the parameters in a table's `compression` option; `None` is no compression. Where it names a compressor that is
     /// not known, LZ4 takes its place: every file says itself how it is compressed.
     pub fn of(table: &TableMetadata) -> Option<Self> {
         let options = &table.params.compression;
@@ -80,7 +80,7 @@ impl CompressionParameters {
 }
 
 impl CompressionParameters {
-    /// What a version can say: before `na` every chunk is compressed, however much it takes.
+    /// Limits the parameters to what a version can say: before `na` every chunk is compressed, however much it takes.
     pub(crate) fn for_version(self, version: Version) -> Self {
         CompressionParameters {
             compressed_bytes_max: if version.has_compressed_bytes_max() {

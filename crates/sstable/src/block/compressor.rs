@@ -132,7 +132,7 @@ impl Compressor {
         out.truncate(length.unwrap_or_default());
     }
 
-    /// Whether a chunk itself says that it decompresses to `length` bytes, found out without room for them.
+    /// Returns whether a chunk itself says that it decompresses to `length` bytes, found out without room for them.
     pub(crate) fn decompresses_to(self, stored: &[u8], length: usize) -> bool {
         match self {
             Compressor::Lz4 => stored

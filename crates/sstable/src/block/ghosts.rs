@@ -1,12 +1,13 @@
-//! What a cache let go lately, so that it is known what more memory would be worth to it.
+//! Record of what a cache let go lately, so that it is known what more memory would be worth to it.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::FixedState;
 
-/// What comes back while its ghost is there would have been found in a cache that is larger by the ghosts' bytes. A ghost takes some 40
-/// bytes of what may be a row of 200; those of a 64th of a cache are a 300th of it.
+/// Ghosts of items that a cache let go. An item that comes back while its ghost is there would have been found in a cache that is
+/// larger by the ghosts' bytes. A ghost takes some 40 bytes of what may be a row of 200; those of a 64th of a cache are a 300th
+/// of it.
 #[derive(Debug, Default)]
 pub struct Ghosts {
     bytes_max: usize,
@@ -17,7 +18,7 @@ pub struct Ghosts {
     worth: Worth,
 }
 
-/// What as many bytes more would have saved so far.
+/// Savings that as many bytes more would have brought so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Worth {
     pub saved_ns: u64,

@@ -11,7 +11,7 @@ const SHORT_SEQUENCE_BYTES: usize = 1 + PIECE_BYTES + 2;
 const LENGTH_GOES_ON: usize = 15;
 const MATCH_BYTES_MIN: usize = 4;
 
-/// Whether `block` is one of exactly the length of `out`. What is left in `out` otherwise is left open.
+/// Decodes `block`; returns whether it is one of exactly the length of `out`, whose content otherwise is left open.
 pub(crate) fn decode(block: &[u8], out: &mut [u8]) -> bool {
     decode_all(block, out).is_some()
 }

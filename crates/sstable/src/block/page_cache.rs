@@ -20,25 +20,24 @@ use crate::rows::row_decoder::RowBuffers;
 #[derive(Debug)]
 pub struct PageCache {
     decompressed: RefCell<SegmentedPages>,
-    /// Of compressed files, beside what the first level has of them.
+    /// Stored pages of compressed files, beside what the first level has of them.
     packed: RefCell<SegmentedPages>,
     spare: RefCell<SparePages>,
     cost: RefCell<ReadCost>,
-    /// Of readers that have ended, for those that come.
+    /// Buffers of readers that have ended, for those that come.
     row_buffers: RefCell<Vec<RowBuffers>>,
     #[expect(clippy::vec_box, reason = "the boxes are what is used again")]
     ticket_states: RefCell<Vec<Box<TicketState>>>,
 }
 
-/// Of the cache.
+/// Level of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageLevel {
     Decompressed,
     Packed,
 }
 
-/// What bringing a page takes of a core (decision 28): decompressing a chunk of 16 KiB, or a read of
-/// the disk.
+/// Processor time to bring a page, in ns (decision 28): decompressing a chunk of 16 KiB, or a read of the disk.
 const DECOMPRESSION_NS: u64 = 3_000;
 const DISK_READ_NS: u64 = 12_000;
 
@@ -46,7 +45,7 @@ const DISK_READ_NS: u64 = 12_000;
 const ROW_BUFFERS_MAX: usize = 16;
 /// Reads that are suspended at the same time in a busy shard; each takes some hundred bytes.
 const TICKETS_MAX: usize = 64;
-/// What is kept of one reader's buffers, so that one huge row does not hold memory for good.
+/// Largest buffers of one reader that are kept, in bytes, so that one huge row does not hold memory for good.
 const ROW_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 impl PageCache {
@@ -83,12 +82,12 @@ impl PageCache {
         self.level(level).borrow().bytes()
     }
 
-    /// What a level may take.
+    /// Bytes that a level may take.
     pub fn bytes_max(&self, level: PageLevel) -> usize {
         self.level(level).borrow().bytes_max()
     }
 
-    /// What it would have saved so far if a level had had as many bytes more as were said to [`Self::set_ghost_bytes`].
+    /// Savings so far if a level had had as many bytes more as were said to [`Self::set_ghost_bytes`].
     pub fn worth(&self, level: PageLevel) -> Worth {
         self.level(level).borrow().left.worth()
     }
@@ -176,7 +175,7 @@ impl PageCache {
         }
     }
 
-    /// Whether a page is kept, in either level, without counting as its use.
+    /// Returns whether a page is kept, in either level, without counting as its use.
     pub(crate) fn holds(&self, key: PageKey) -> bool {
         self.decompressed.borrow().contains(key) || self.packed.borrow().contains(key)
     }
@@ -200,7 +199,7 @@ impl PageCache {
         Ok(memory.into())
     }
 
-    /// Whoever had the page is done with it.
+    /// Takes back the memory of a page that its user is done with.
     pub(crate) fn give_page(&self, page: PageBytes) {
         self.spare.borrow_mut().give(page);
     }

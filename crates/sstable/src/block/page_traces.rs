@@ -65,7 +65,7 @@ fn zipf_and_scans() -> Vec<u64> {
     requests.collect()
 }
 
-/// What is popular changes four times.
+/// Requests whose popular pages change four times.
 fn shifting() -> Vec<u64> {
     let (zipf, mut random) = (Zipf::new(), Random(3));
     let shift = |at: usize| (at / (REQUESTS / 5)) as u64 * 5_003;

@@ -23,7 +23,7 @@ use crate::sidecar::SidecarFault;
 pub struct Pages<'a> {
     cache: &'a PageCache,
     ticket: Option<&'a ReadTicket>,
-    /// Whether the cache is left as it is.
+    /// True if the cache is left as it is.
     passes_by: bool,
 }
 
@@ -136,7 +136,8 @@ impl AbsentPages {
             .map_err(|source| self.failed(source))
     }
 
-    /// Whether the read can go on although these pages cannot be had: without the file, from now on. Its fault is told once.
+    /// Lets the read go on without the file, from now on, if these pages are a sidecar's; else returns the error. The fault is
+    /// told once.
     pub fn or_without(&self, error: ReadError) -> Result<Option<SidecarFault>, ReadError> {
         if !self.file.is_sidecar() {
             return Err(error);
@@ -174,7 +175,7 @@ impl<'a> Pages<'a> {
         self.cache
     }
 
-    /// What memory has of a page and behind it.
+    /// Finds a page in memory, with what memory has behind it.
     pub(crate) fn find(&self, file: &ChunkedFile, page: u64) -> Option<PageRun> {
         self.find_as(file, page, self.passes_by)
     }
@@ -201,7 +202,7 @@ impl<'a> Pages<'a> {
         found
     }
 
-    /// Whether memory has a page; no use of it.
+    /// Returns whether memory has a page; no use of it.
     pub(crate) fn contains(&self, file: &ChunkedFile, page: u64) -> bool {
         self.cache.holds((file.id(), page))
     }

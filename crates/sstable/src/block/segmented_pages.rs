@@ -23,7 +23,7 @@ pub(super) struct SegmentedPages {
     lasting: Queue,
     places: HashMap<PageKey, Place, RandomState>,
     recent: RecentKeys,
-    /// What a somewhat larger cache would have had.
+    /// Ghosts of the pages that a somewhat larger cache would have had.
     pub left: Ghosts,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct SegmentedPages {
 #[derive(Debug, Default)]
 struct Queue {
     segments: VecDeque<u32>,
-    /// Of memory.
+    /// Bytes of memory.
     bytes: usize,
 }
 
@@ -66,17 +66,17 @@ struct RecentKeys {
 
 /// Large against pages, and an allocation of its own to the allocator, which returns it to the system at once. Some 100 microseconds to copy.
 const SEGMENT_BYTES_MAX: usize = 1 << 20;
-/// Of a small cache, so that it has some; a page that is larger is a segment of its own.
+/// Segments of a small cache, so that it has some; a page that is larger is a segment of its own.
 const SEGMENT_SHARE: usize = 64;
 /// The short queue's part of the cache, in percent, as in the paper.
 const YOUNG_PERCENT: usize = 10;
 /// As in the paper: a page that was asked for more often goes round this often without being asked for.
 const USES_MAX: u8 = 3;
-/// Of a page: its entry in its segment, its place in a map that is half full, and later its key among the recent ones.
+/// Bytes besides a page: its entry in its segment, its place in a map that is half full, and later its key among the recent ones.
 const PAGE_OVERHEAD_BYTES: usize = 128;
 /// Segments of which the one that was asked for least goes. Those before it go round as they are, without being copied.
 const EXAMINED_MAX: usize = 16;
-/// What may be copied of a segment that goes after all.
+/// Divisor of a segment's bytes, for what may be copied of one that goes after all.
 const SURVIVING_SHARE: usize = 4;
 /// Segments that are given up for one page that comes, before no more is copied.
 const CHOICES_MAX: usize = 4;
@@ -168,7 +168,7 @@ impl SegmentedPages {
         (self.young.bytes - open_bytes).saturating_mul(100) > self.bytes_max.saturating_mul(YOUNG_PERCENT)
     }
 
-    /// Whether that began a segment.
+    /// Appends a page; returns whether that began a segment.
     fn append(&mut self, is_lasting: bool, key: PageKey, bytes: &[u8], uses: u8) -> bool {
         let open = self.queue(is_lasting).segments.back().copied();
         let has_room = |segment: &mut Segment| segment.room().is_some_and(|room| room >= bytes.len());
@@ -358,7 +358,7 @@ impl Queue {
 }
 
 impl RecentKeys {
-    /// Whether it left lately; no longer.
+    /// Forgets a key; returns whether it left lately.
     fn take(&mut self, key: PageKey) -> bool {
         self.keys.remove(&key)
     }
@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     const PAGE_BYTES: usize = 4 << 10;
-    /// Of 1,000 pages.
+    /// Bytes of 1,000 pages.
     const CACHE_BYTES: usize = 1_000 * (PAGE_BYTES + PAGE_OVERHEAD_BYTES);
 
     fn page(number: u64) -> Vec<u8> {

@@ -17,13 +17,13 @@ struct SpareLength {
     pages: Vec<Arc<Vec<u8>>>,
 }
 
-/// What some hundred reads bring.
+/// Bytes of spare pages at most: those that some hundred reads bring.
 const SPARE_BYTES_MAX: usize = 2 << 20;
-/// Of an index, of data in several sizes of chunks, and of two or three such pages in one request.
+/// Most lengths of spare pages: of an index, of data in several sizes of chunks, and of two or three such pages in one request.
 const SPARE_LENGTHS_MAX: usize = 8;
 
 impl SparePages {
-    /// Whoever had the page is done with it.
+    /// Takes back the memory of a page that its user is done with.
     pub fn give(&mut self, page: PageBytes) {
         let length = page.len();
         if self.bytes + length > SPARE_BYTES_MAX {
@@ -43,7 +43,7 @@ impl SparePages {
         self.bytes += length;
     }
 
-    /// Of whatever content.
+    /// Returns memory of a length, whatever its content.
     pub fn take(&mut self, length: usize) -> Arc<Vec<u8>> {
         let spare = self.lengths.iter_mut().find(|spare| spare.length == length);
         match spare.and_then(|spare| spare.pages.pop()) {

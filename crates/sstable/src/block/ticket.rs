@@ -1,4 +1,4 @@
-//! What a read that stops for its pages holds between its runs.
+//! State that a read which stops for its pages holds between its runs.
 
 use std::cell::RefCell;
 
@@ -10,13 +10,13 @@ use crate::index::found_entries::FoundEntries;
 use crate::read_cost::ReadCost;
 use crate::rows::stop::{IndexStop, Stop, Stops};
 
-/// What one suspended read holds between its runs. Empty until the read comes to an SSTable, so that reads which find
+/// State that one suspended read holds between its runs. Empty until the read comes to an SSTable, so that reads which find
 /// everything in memtables pay nothing for it.
 #[derive(Debug, Default)]
 pub struct ReadTicket {
     pub(super) state: RefCell<Option<Box<TicketState>>>,
-    /// Of several reads that are made one after the other, and all of them again where one lacks a page: what the first has used is
-    /// needed while the last one reads.
+    /// True for several reads that are made one after the other, and all of them again where one lacks a page: what the first has
+    /// used is needed while the last one reads.
     pub(super) is_of_several: bool,
 }
 
@@ -91,7 +91,7 @@ impl ReadTicket {
         }
     }
 
-    /// Of all runs so far.
+    /// Cost of all runs so far.
     pub fn cost(&self) -> ReadCost {
         self.state
             .borrow()
@@ -100,7 +100,7 @@ impl ReadTicket {
             .unwrap_or_default()
     }
 
-    /// Whether no page was brought for the read.
+    /// Returns whether no page was brought for the read.
     pub fn has_no_pages(&self) -> bool {
         self.state
             .borrow()
@@ -134,7 +134,7 @@ impl ReadTicket {
             .note_index(stop);
     }
 
-    /// What a run before found in an index for a key, and could not go on with. `file` is Data.db's.
+    /// Returns the index entry that a run before found for a key, and could not go on with. `file` is Data.db's.
     pub(crate) fn found_entry(&self, file: u64, key: &[u8]) -> Option<IndexEntry> {
         self.state.borrow().as_ref()?.found.find(file, key)
     }

@@ -65,7 +65,7 @@ pub(super) fn push_clustering(
     out.push(side.map_or(TERMINATOR, side_terminator));
 }
 
-/// Whether the translations of all keys of a table sort as the keys do. Not where a tuple, collection or vector has
+/// Returns whether the translations of all keys of a table sort as the keys do. Not where a tuple, collection or vector has
 /// elements of a type whose empty value and null translate alike, though they are two places in the table.
 pub(super) fn keeps_order(comparator: &ClusteringComparator) -> bool {
     comparator

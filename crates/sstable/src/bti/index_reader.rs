@@ -60,7 +60,7 @@ impl BtiIndex {
         self.partitions.memory_bytes() + self.rows.memory_bytes() + pinned.sum::<usize>()
     }
 
-    /// Of Rows.db.
+    /// Pages of Rows.db that stay in memory.
     pub fn pinned_pages(&self) -> &[PinnedPage] {
         &self.pinned
     }
@@ -148,7 +148,7 @@ impl BtiIndexScan<'_> {
         Ok(())
     }
 
-    /// Whoever asks must check that keys ascend: damaged pages could give partitions without end.
+    /// Returns the next entry. The caller must check that keys ascend: damaged pages could give partitions without end.
     pub fn next(&mut self, data: &mut ChunkStream<'_>) -> Result<Option<IndexEntry>, ReadError> {
         let partitions = match &mut self.partitions {
             Some(partitions) => partitions,

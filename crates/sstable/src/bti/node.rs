@@ -101,7 +101,7 @@ impl NodeType {
         }
     }
 
-    /// Whether the lower bits of the first byte say what payload there is; else they belong to the pointer.
+    /// Returns whether the lower bits of the first byte tell the payload that is there; else they belong to the pointer.
     pub fn has_payload_bits(&self) -> bool {
         self.shape != Shape::Single || matches!(self.pointer_bits, 8 | 16)
     }

@@ -192,7 +192,7 @@ pub(crate) struct PartitionIndex {
 }
 
 impl PartitionIndex {
-    /// Of pages that stay and of what checks the others.
+    /// Bytes of pages that stay and of what checks the others.
     pub fn memory_bytes(&self) -> usize {
         let pinned = self.pinned.iter().map(|page| page.bytes.len());
         self.file.memory_bytes() + pinned.sum::<usize>()

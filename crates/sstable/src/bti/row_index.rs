@@ -44,9 +44,9 @@ pub(crate) struct RowIndexWriter {
     comparator: ClusteringComparator,
     trie: TrieWriter,
     block_count: u32,
-    /// Whether translated places sort as places do, whatever the values.
+    /// True if translated places sort as places do, whatever the values.
     keeps_order: bool,
-    /// Whether they do in the partition at hand. If not, it gets no index, which is always right.
+    /// True if they do in the partition at hand. If not, it gets no index, which is always right.
     is_ordered: bool,
     /// The last place of all, translated, if they are watched for their order.
     watched: Vec<u8>,
@@ -213,7 +213,7 @@ fn payload_of(offset: u64, open: DeletionTime) -> Payload {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowIndexEntry {
     pub key: Vec<u8>,
-    /// Of the partition in Data.db.
+    /// Position of the partition in Data.db.
     pub position: u64,
     pub trie: TrieIndex,
 }

@@ -8,7 +8,7 @@ pub(super) fn push_sized(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(value.to_be_bytes().get(skipped..).unwrap_or_default());
 }
 
-/// Of at most 8 bytes; none are 0.
+/// Reads an integer of at most 8 bytes; none are 0.
 pub(super) fn read_sized(bytes: &[u8]) -> i64 {
     let sign = bytes
         .first()

@@ -1,4 +1,4 @@
-//! What the tests of this folder share: numbers from a fixed seed.
+//! Helpers for the tests of this folder: numbers from a fixed seed.
 
 /// xorshift64*: good enough to make keys, the same on every machine.
 pub(crate) struct Random(u64);
@@ -19,7 +19,7 @@ impl Random {
         (self.next() >> 16) as usize % bound
     }
 
-    /// Of any magnitude: small ones are as likely as large ones.
+    /// Returns a number of any magnitude: small ones are as likely as large ones.
     pub fn integer(&mut self) -> i64 {
         let shift = self.below(64);
         self.next().cast_signed() >> shift

@@ -37,7 +37,7 @@ impl PinnedPage {
     }
 }
 
-/// What a key leads to: the payload bits of its node, never 0, and the page's bytes from the payload on.
+/// Payload of a key: the payload bits of its node, never 0, and the page's bytes from the payload on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoredPayload<'p> {
     pub bits: u8,
@@ -65,7 +65,7 @@ struct Walker<'a> {
     file: TrieFile<'a>,
     page: TriePage,
     page_index: Option<u64>,
-    /// Of the node, in the page.
+    /// Offset of the node in the page.
     at: usize,
     position: u64,
     node_type: &'static NodeType,
@@ -360,7 +360,7 @@ impl<'a> TrieCursor<'a> {
         })
     }
 
-    /// What the current key leads to.
+    /// Reads the payload of the current key.
     pub fn read<T>(
         &self,
         read: impl FnOnce(StoredPayload<'_>) -> Result<T, &'static str>,
@@ -457,7 +457,7 @@ impl<'a> TrieCursor<'a> {
         Ok(false)
     }
 
-    /// What the trie says at the current key cannot be.
+    /// Returns the error for impossible content of the trie at the current key.
     pub fn corrupt(&self, wanted: &'static str) -> ReadError {
         self.walker
             .file

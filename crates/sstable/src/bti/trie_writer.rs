@@ -6,7 +6,7 @@
 
 use super::node::{NodeType, PAGE_BYTES, Shape};
 
-/// What a key leads to: up to 15 in the node's first byte, and bytes behind the node. 0 bits are no payload.
+/// Payload of a key: bits up to 15 in the node's first byte, and bytes behind the node. 0 bits are no payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Payload {
     bits: u8,
@@ -20,7 +20,7 @@ const PAYLOAD_BYTES_MAX: usize = 20;
 /// Bytes of a file that is being written, from where its owner last took them.
 #[derive(Debug, Default)]
 pub(super) struct PageSink {
-    /// Of the first pending byte.
+    /// Position of the first pending byte.
     start: u64,
     pending: Vec<u8>,
 }
@@ -41,9 +41,9 @@ struct Node {
     children: Vec<Node>,
     /// Where the node was written, if it was. It then takes no room in its parent's page.
     position: Option<u64>,
-    /// Of what is below the node and not written yet; an estimate where pointers lead out of the branch.
+    /// Bytes below the node that are not written yet; an estimate where pointers lead out of the branch.
     branch_bytes: usize,
-    /// Of the node with its payload; an estimate where children are placed.
+    /// Bytes of the node with its payload; an estimate where children are placed.
     node_bytes: usize,
     has_placed_children: bool,
     has_placed_below_children: bool,
@@ -78,7 +78,7 @@ impl PageSink {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// What was appended since the last call.
+    /// Hands out the bytes that were appended since the last call.
     pub fn take(&mut self, mut use_bytes: impl FnMut(&[u8])) {
         use_bytes(&self.pending);
         self.start += self.pending.len() as u64;
@@ -137,7 +137,7 @@ impl TrieWriter {
         self.count += 1;
     }
 
-    /// Of keys.
+    /// Number of keys.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -11,16 +11,16 @@ use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Components
 /// Where the rows of one large partition lie, by their clustering. Lookups read index pages, never data.
 #[derive(Debug)]
 pub(crate) enum Blocks<'a> {
-    /// Of Index.db.
+    /// Blocks in Index.db.
     Promoted(PromotedBlocks<'a>),
-    /// Of our Blocks.db.
+    /// Blocks in our Blocks.db.
     Paged(PagedBlocks<'a>),
-    /// Of Rows.db.
+    /// Blocks in Rows.db.
     Trie(TrieBlocks<'a>),
 }
 
 impl BlockSpan {
-    /// Whether an index can say what lies before the block.
+    /// Returns whether an index can say what lies before the block.
     pub fn is_of(&self, blocks: Option<&Blocks<'_>>) -> bool {
         let is_paged = self.id & PAGED_ID != 0;
         blocks.is_some_and(|blocks| matches!(blocks, Blocks::Paged(_)) == is_paged)
@@ -98,7 +98,7 @@ impl Blocks<'_> {
         }
     }
 
-    /// Whether a slice of one key is certain to have nothing: no row, and no range deletion either.
+    /// Returns whether a slice of one key is certain to have nothing: no row, and no range deletion either.
     pub fn lacks(&mut self, block: &BlockSpan, slice: &Slice) -> Result<bool, ReadError> {
         match self {
             // Where a slice begins after all blocks, it is given an empty one.

@@ -1,4 +1,4 @@
-//! What an index says of a partition and of its blocks, whatever its form, and what is said to one that is written.
+//! Index entries of a partition and of its blocks, whatever the index's form, and the input of an index that is written.
 
 use helenus_rows::deletion::DeletionTime;
 use helenus_types::Token;
@@ -13,7 +13,7 @@ pub(crate) struct IndexEntry {
     pub token: Token,
     /// Empty where it was looked up by its key.
     pub key: Vec<u8>,
-    /// Of the partition in Data.db.
+    /// Position of the partition in Data.db.
     pub position: u64,
     /// That of the next partition, where its entry lay at hand.
     pub end: Option<u64>,
@@ -23,7 +23,7 @@ pub(crate) struct IndexEntry {
 }
 
 impl Default for IndexEntry {
-    /// Of no partition; memory for the next one that is read.
+    /// Returns an entry of no partition; memory for the next one that is read.
     fn default() -> Self {
         IndexEntry {
             token: Token::MINIMUM,
@@ -49,12 +49,12 @@ pub(crate) struct PromotedIndex {
     pub block_count: u32,
     /// From the partition's start to its first row.
     pub header_length: u64,
-    /// Of the partition.
+    /// Deletion of the partition.
     pub deletion: DeletionTime,
     pub version: Version,
-    /// Of the first block's description.
+    /// Position of the first block's description.
     pub blocks_at: u64,
-    /// Of the table of offsets.
+    /// Position of the table of offsets.
     pub offsets_at: u64,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct PromotedIndex {
 pub(crate) struct TrieIndex {
     pub root: u64,
     pub block_count: u32,
-    /// Of the partition.
+    /// Deletion of the partition.
     pub deletion: DeletionTime,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct BlockSpan {
     pub open_before: DeletionTime,
 }
 
-/// What the writer knows of a block.
+/// Bounds of a block that is written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BlockBounds {
     pub first: BlockPlace,
@@ -113,7 +113,7 @@ pub(crate) struct WrittenPartition<'a> {
     pub key: &'a [u8],
     /// Both halves of the hash that the token comes from.
     pub key_hash: [u64; 2],
-    /// Of the partition in Data.db.
+    /// Position of the partition in Data.db.
     pub position: u64,
     /// From there to its first row.
     pub header_length: u64,
@@ -122,7 +122,7 @@ pub(crate) struct WrittenPartition<'a> {
     pub length: u64,
 }
 
-/// What Checksums.db says about the index.
+/// Checksums of the index, for Checksums.db.
 #[derive(Debug)]
 pub(crate) struct FinishedIndex {
     pub summary_checksum: u32,

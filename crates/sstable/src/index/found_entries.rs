@@ -16,7 +16,7 @@ pub(crate) struct FoundEntries {
 
 #[derive(Debug)]
 struct Found {
-    /// Of Data.db, as the page cache tells files apart.
+    /// Id of Data.db, as the page cache tells files apart.
     file: u64,
     key_start: usize,
     key_end: usize,
@@ -47,7 +47,7 @@ impl FoundEntries {
         });
     }
 
-    /// What was found for a key in an SSTable.
+    /// Returns the entry that was found for a key in an SSTable.
     pub fn find(&self, file: u64, key: &[u8]) -> Option<IndexEntry> {
         let is_it =
             |found: &&Found| found.file == file && self.keys.get(found.key_start..found.key_end) == Some(key);

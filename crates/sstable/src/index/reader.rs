@@ -31,7 +31,7 @@ pub(crate) struct BigIndex {
     pub file: ChunkedFile,
 }
 
-/// What 128 entries of small partitions take; a stretch with blocks of a large one is not read whole.
+/// Longest stretch that is read whole, in bytes: 128 entries of small partitions, but not blocks of a large one.
 const SUMMARY_STRETCH_BYTES_MAX: u64 = 8 * 1024;
 
 /// All entries from a place on, in the order of tokens and keys.
@@ -62,7 +62,7 @@ impl IndexReader {
         }
     }
 
-    /// What stays in memory while the SSTable is open.
+    /// Bytes that stay in memory while the SSTable is open.
     pub fn memory_bytes(&self) -> usize {
         match self {
             IndexReader::Big(big) => big.summary.memory_bytes() + big.file.memory_bytes(),
@@ -78,7 +78,7 @@ impl IndexReader {
         }
     }
 
-    /// Of [`Self::blocks_file`], what stays in memory.
+    /// Pages of [`Self::blocks_file`] that stay in memory.
     pub fn pinned_pages(&self) -> &[PinnedPage] {
         match self {
             IndexReader::Big(_) => &[],

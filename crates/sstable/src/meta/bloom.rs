@@ -46,7 +46,7 @@ impl BloomFilter {
         BloomFilter::of_bits(hash_count, vec![0; (word_count * 8) as usize])
     }
 
-    /// Of at least one word.
+    /// Creates a filter of at least one word.
     fn of_bits(hash_count: u32, bits: Vec<u8>) -> Self {
         BloomFilter {
             hash_count,
@@ -116,7 +116,7 @@ impl BloomFilter {
 }
 
 impl Modulus {
-    /// Of a divisor from 2 on.
+    /// Creates the modulus of a divisor from 2 on.
     fn new(divisor: u64) -> Self {
         Modulus {
             divisor,

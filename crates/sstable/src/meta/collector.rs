@@ -23,14 +23,14 @@ pub(crate) struct StatisticsCollector {
     /// last of each partition need to be compared.
     last_place: Extreme,
     has_places: bool,
-    /// Whether the last place is the first, too.
+    /// True if the last place is the first, too.
     has_one_place: bool,
     is_counter: bool,
     first_key: Option<Box<[u8]>>,
     last_key: Vec<u8>,
     partition_cells: u64,
     partition_tombstones: u64,
-    /// Of the partition that ended last.
+    /// Extent of the partition that ended last.
     pub last_extent: PartitionExtent,
     pub stats: SsTableStatistics,
     pub cardinality: Cardinality,
@@ -44,7 +44,7 @@ struct Extent<T> {
 }
 
 impl<T: Copy + Ord> Extent<T> {
-    /// Of nothing yet: the largest and the smallest of the type.
+    /// Creates the extent of nothing yet: the largest and the smallest of the type.
     fn new(largest: T, smallest: T) -> Self {
         Extent {
             min: largest,
@@ -138,7 +138,7 @@ impl StatisticsCollector {
         self.deletion(deletion);
     }
 
-    /// Of a row, a range or a collection.
+    /// Counts the deletion of a row, a range or a collection.
     pub fn deletion(&mut self, deletion: DeletionTime) {
         if !deletion.is_live() {
             self.timestamps.widen(deletion.timestamp_us);

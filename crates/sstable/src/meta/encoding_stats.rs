@@ -4,8 +4,8 @@ use crate::decode::{ByteReader, DecodeError, push_unsigned_vint};
 use helenus_rows::deletion::{DeletionTime, NEVER_S, NO_TIMESTAMP};
 use helenus_rows::row::{Entry, RowRef};
 
-/// What the rows of an SSTable are encoded relative to. Any value is correct; the smallest ones that occur are
-/// the most compact. Gathered while a memtable fills, or from the inputs of a compaction.
+/// Base values that the rows of an SSTable are encoded relative to. Any value is correct; the smallest ones that occur are the
+/// most compact. Gathered while a memtable fills, or from the inputs of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodingStats {
     pub timestamp_us_min: i64,
@@ -96,7 +96,7 @@ impl EncodingStatsCollector {
         }
     }
 
-    /// Of a partition, a row, a range or a collection.
+    /// Takes in the deletion of a partition, a row, a range or a collection.
     #[inline]
     pub fn deletion(&mut self, deletion: DeletionTime) {
         if !deletion.is_live() {

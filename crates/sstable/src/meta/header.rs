@@ -36,8 +36,8 @@ pub(crate) struct Header {
 #[derive(Clone, Debug)]
 pub(crate) struct RowColumns {
     pub columns: Vec<StoredColumn>,
-    /// Whether the cells of every row are those of a packed row, in its order: single cells of columns by ascending id,
-    /// none of which was dropped.
+    /// True if the cells of every row are those of a packed row, in its order: single cells of columns by ascending id, none of
+    /// which was dropped.
     pub is_plain: bool,
     /// The index within `columns` by column id.
     index_by_id: Vec<Option<u16>>,

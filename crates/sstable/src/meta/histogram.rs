@@ -12,7 +12,7 @@ pub struct EstimatedHistogram {
     /// The largest value of each bucket but the last, which takes the rest.
     bounds: Vec<u64>,
     counts: Vec<u64>,
-    /// What was added last went there; the next is often alike.
+    /// Bucket of the last value added; the next is often alike.
     last_bucket: usize,
 }
 

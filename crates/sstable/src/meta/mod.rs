@@ -1,4 +1,4 @@
-//! What an SSTable says of its content: Statistics.db, Filter.db, and what gathers them.
+//! Metadata on an SSTable's content: Statistics.db, Filter.db, and what gathers them.
 
 pub(crate) mod bloom;
 pub(crate) mod cardinality;

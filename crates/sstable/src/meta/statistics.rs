@@ -1,4 +1,4 @@
-//! What an SSTable says about its content: the STATS component of Statistics.db.
+//! Statistics of an SSTable's content: the STATS component of Statistics.db.
 
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ use crate::version::Version;
 use helenus_rows::clustering::{ClusteringBound, Components, Side, Slice, push_component};
 use helenus_rows::deletion::NEVER_S;
 
-/// What an SSTable says about its content.
+/// Statistics of an SSTable's content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SsTableStatistics {
     /// One value per partition, in uncompressed bytes.
@@ -36,9 +36,9 @@ pub struct SsTableStatistics {
     /// Stored by uncompressed bytes; -1 if not compressed.
     pub compression_ratio: f64,
     pub tombstone_drop_times: TombstoneHistogram,
-    /// Of leveled compaction.
+    /// Level in leveled compaction.
     pub level: u32,
-    /// Of repair; 0 for never. Milliseconds.
+    /// Time of repair; 0 for never. Milliseconds.
     pub repaired_at_ms: u64,
     /// All rows and range deletions lie in it.
     pub covered: Slice,
@@ -49,7 +49,7 @@ pub struct SsTableStatistics {
     /// With static rows.
     pub rows: u64,
     pub originating_host: Option<Uuid>,
-    /// Whether partitions may have been deleted whole; what older versions do not say counts as yes.
+    /// True if partitions may have been deleted whole; what older versions do not say counts as yes.
     pub has_partition_deletions: bool,
     /// Where the version has it.
     pub key_range: Option<KeyRange>,

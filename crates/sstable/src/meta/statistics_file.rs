@@ -120,7 +120,7 @@ pub(crate) fn with_level(bytes: &[u8], version: Version, level: u32) -> Result<V
     Ok(out)
 }
 
-/// Whether each part of the file is followed by its CRC32.
+/// Presence of a CRC32 behind each part of the file.
 #[derive(Clone, Copy, Debug)]
 struct ComponentChecksums {
     are_there: bool,

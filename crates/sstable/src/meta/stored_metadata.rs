@@ -1,4 +1,4 @@
-//! What an SSTable says of itself, read without knowing its table: for tools, and for tables whose schema is lost.
+//! Metadata of an SSTable, read without knowing its table: for tools, and for tables whose schema is lost.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

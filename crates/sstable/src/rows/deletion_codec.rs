@@ -17,7 +17,7 @@ use helenus_rows::deletion::{DeletionTime, NEVER_S};
 
 /// "Never" where times are signed; times from it on are stored as the one before.
 const NEVER_SIGNED_S: u32 = i32::MAX as u32;
-/// What says that nothing is deleted, where times are unsigned.
+/// Mark that nothing is deleted, where times are unsigned.
 const NOTHING_DELETED: u8 = 0x80;
 /// The least timestamp that does not begin with [`NOTHING_DELETED`]: earlier ones, 290,000 years ago, are stored as it.
 const TIMESTAMP_US_MIN: i64 = i64::MIN + (1 << 56);
@@ -33,7 +33,7 @@ pub(crate) fn deletion_s_max(version: Version) -> u32 {
     }
 }
 
-/// What "never" counts as where rows store differences: Cassandra 5.0 writes -1 whatever the version, those that wrote
+/// Returns the number for "never" where rows store differences: Cassandra 5.0 writes -1 whatever the version, those that wrote
 /// `me` the largest signed number.
 pub(crate) fn never_in_rows(version: Version) -> u32 {
     if version < Version::Nb {

@@ -17,7 +17,7 @@ pub(crate) struct PartitionReader<'a> {
     header: &'a Header,
     stream: ChunkStream<'a>,
     decoder: RowDecoder,
-    /// Of the partition, in Data.db.
+    /// Position of the partition in Data.db.
     position: u64,
     header_length: u64,
     deletion: DeletionTime,
@@ -48,7 +48,7 @@ pub(crate) struct PartitionPlace<'e> {
     pub head: Option<(u64, DeletionTime)>,
 }
 
-/// What a partition of unknown shape is worth reading in one request: the small ones are read whole.
+/// Bytes of a partition of unknown shape that are worth one request: the small ones are read whole.
 const WHOLE_PARTITION_BYTES_MAX: u64 = 16 * 1024;
 /// Bounds what the width of a block may make us read at once.
 const PREFETCH_BYTES_MAX: u64 = 256 * 1024;
@@ -190,7 +190,7 @@ impl<'a> PartitionReader<'a> {
         self.stream.file_id()
     }
 
-    /// Whether the read may go on in another step.
+    /// Returns whether the read may go on in another step.
     pub fn is_in_steps(&self) -> bool {
         self.stream.ticket().is_some()
     }
@@ -239,7 +239,7 @@ impl<'a> PartitionReader<'a> {
         self.stream.read_on();
     }
 
-    /// Whether a stretch of the partition is in memory where seeks find it.
+    /// Returns whether a stretch of the partition is in memory where seeks find it.
     pub fn holds(&self, start: u64, end: u64) -> bool {
         let start = start.max(self.header_length);
         self.stream

@@ -20,7 +20,7 @@ use helenus_rows::clustering::Side;
 use helenus_rows::deletion::{DeletionTime, NEVER_S, NO_TIMESTAMP};
 use helenus_rows::row::{CellRef, Entry, Liveness, RowBuilder, RowRef};
 
-/// What lies at a position of a partition.
+/// Item at a position of a partition, or its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decoded {
     /// The clustering and the packed row are in the item.
@@ -50,7 +50,7 @@ pub(crate) struct RowDecoder {
     present: Vec<usize>,
 }
 
-/// What a reader of rows needs of the heap.
+/// Heap memory of a reader of rows.
 #[derive(Debug, Default)]
 pub(crate) struct RowBuffers {
     pub decoder: RowDecoder,

@@ -37,7 +37,7 @@ pub(crate) const CELL_USES_ROW_TTL: u8 = 0x10;
 /// Subsets of fewer columns are stored as a bit mask of the missing ones.
 pub(crate) const COLUMN_MASK_COLUMNS_MAX: usize = 63;
 
-/// What a row that was written counts for in the statistics.
+/// Counts of a written row, for the statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowCounts {
     pub columns: u64,
@@ -48,7 +48,7 @@ pub(crate) struct RowCounts {
 
 #[derive(Debug, Default)]
 pub(crate) struct RowEncoder {
-    /// Whether the last row had all columns: the next is tried as one that has.
+    /// True if the last row had all columns: the next is tried as one that has.
     has_all_columns: bool,
     /// Index of each column that the row has, in the order of the header.
     present: Vec<usize>,
@@ -170,7 +170,7 @@ impl RowEncoder {
         Ok(counts)
     }
 
-    /// Whether a row has nothing but single cells, in the order of the header, as most rows do. Fills `present` then.
+    /// Returns whether a row has nothing but single cells, in the order of the header, as most rows do. Fills `present` then.
     #[inline]
     fn is_plain(&mut self, columns: &RowColumns, entries: Entries<'_>) -> bool {
         self.present.clear();
@@ -267,7 +267,7 @@ fn full_row(
     }))
 }
 
-/// What a row's body has before its columns. Returns where the body begins.
+/// Appends the part of a row's body before its columns. Returns where the body begins.
 #[inline]
 fn begin_body(
     out: &mut Vec<u8>,

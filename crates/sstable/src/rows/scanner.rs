@@ -21,7 +21,7 @@ pub struct SsTableScanner<'a> {
     range: ScanRange<'a>,
     /// Goes from partition to partition, so that what was read ahead of one serves the next.
     cursor: SsTableCursor<'a>,
-    /// Of the partition that the last `advance` moved to; kept past the end to check the order of keys.
+    /// Entry of the partition that the last `advance` moved to; kept past the end to check the order of keys.
     entry: Option<IndexEntry>,
     /// The one before it, for the memory of its key.
     spare: IndexEntry,
@@ -81,7 +81,7 @@ impl<'a> SsTableScanner<'a> {
         self.entry.as_ref().map(|entry| entry.position)
     }
 
-    /// Whether the partition's rows have an index of their own.
+    /// Returns whether the partition's rows have an index of their own.
     pub fn has_row_index(&self) -> bool {
         self.entry.as_ref().is_some_and(|entry| entry.blocks.is_some())
     }

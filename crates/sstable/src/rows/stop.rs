@@ -9,9 +9,9 @@ use helenus_rows::deletion::DeletionTime;
 /// under what other sources announced; files do not change, so the place stays right.
 #[derive(Debug)]
 pub(crate) struct Stop {
-    /// Of Data.db, as the page cache tells files apart.
+    /// Id of Data.db, as the page cache tells files apart.
     pub file: u64,
-    /// Of the partition, in Data.db.
+    /// Position of the partition in Data.db.
     pub partition: u64,
     /// Where the slice ends that the cursor stands in, which tells the same slice in the next step: others may have gone
     /// from before and behind it, where the row cache knows them.

@@ -13,7 +13,7 @@ pub(crate) struct StoredBlock {
     items: Vec<StoredItem>,
 }
 
-/// What a reversed walk keeps.
+/// State of a reversed walk.
 #[derive(Debug, Default)]
 pub(crate) struct Backward {
     pub block: StoredBlock,
@@ -32,7 +32,7 @@ pub(crate) struct Backward {
 #[derive(Debug)]
 struct StoredItem {
     decoded: Decoded,
-    /// Of the clustering within the block's bytes; the row follows it.
+    /// Start of the clustering within the block's bytes; the row follows it.
     clustering_start: usize,
     row_start: usize,
     end: usize,
@@ -71,7 +71,7 @@ impl StoredBlock {
         });
     }
 
-    /// What an item is, and its clustering.
+    /// Returns the kind of an item, and its clustering.
     pub fn peek(&self, index: usize) -> (Decoded, &[u8]) {
         let item = &self.items[index];
         (item.decoded, &self.bytes[item.clustering_start..item.row_start])

@@ -19,7 +19,7 @@ use super::{PAGE_BYTES, VERSION};
 pub(super) const FOOT_BYTES: usize = 12;
 /// The least that an upper page takes in the directory: its first page below, two lengths.
 const FENCE_BYTES_MIN: usize = 8;
-/// What a walk over many pages reads at once: as much as a drive gives in the time of a request.
+/// Pages that a walk over many reads at once: as much as a drive gives in the time of a request.
 const AHEAD_PAGES_MAX: u64 = 16;
 
 /// The directory in memory, all else through a [`PageCache`](crate::PageCache).
@@ -34,7 +34,7 @@ pub struct TermFile {
     length: u64,
 }
 
-/// What a file has that most have not, so that nobody looks for it in vain.
+/// Rare content that a file has, so that nobody looks for it in vain in the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TermFlags {
     /// Rows have the term of those that have no other, which belongs to every query.
@@ -127,7 +127,7 @@ impl TermFile {
         self.flags
     }
 
-    /// What stays in memory while it is open.
+    /// Bytes that stay in memory while it is open.
     pub fn memory_bytes(&self) -> usize {
         let fences = self.upper.iter().map(|page| {
             let clustering = page.fence.clustering.as_ref();
@@ -136,7 +136,7 @@ impl TermFile {
         size_of_val(self.upper.as_slice()) + fences.sum::<usize>()
     }
 
-    /// Whether a page could not be read: all rows of the SSTable are candidates from then on.
+    /// Returns whether a page could not be read: all rows of the SSTable are candidates from then on.
     pub fn has_failed(&self) -> bool {
         self.pages.has_failed()
     }
@@ -159,7 +159,7 @@ impl TermFile {
         }
     }
 
-    /// Whether a page with a first entry can have what lies before the target.
+    /// Returns whether a page with a first entry can have what lies before the target.
     fn is_at_or_before(&self, head: &[u8], clustering: Option<&[u8]>, target: Target<'_>) -> bool {
         head.cmp(target.head)
             .then_with(|| match (clustering, target.within) {
@@ -213,7 +213,7 @@ fn read_directory(file: &dyn File, path: &Path, length: u64) -> Result<(u64, Vec
     Ok((directory_at, directory))
 }
 
-/// What stands behind the pages.
+/// Directory behind the pages.
 ///
 /// | field | bytes |
 /// |---|---|
@@ -319,7 +319,7 @@ pub struct TermCursor<'a> {
     /// With where the page is in it.
     loaded: Option<(PageRun, u64)>,
     leaf: u64,
-    /// What the page behind the one that the cursor stands in begins with, where a search has seen it.
+    /// First head of the page behind the one that the cursor stands in, where a search has seen it.
     next_head: Option<Vec<u8>>,
     /// Heads without it are of no interest.
     prefix: Vec<u8>,
@@ -461,12 +461,12 @@ impl<'a> TermCursor<'a> {
         Ok(())
     }
 
-    /// Of the entry that the cursor stands on.
+    /// Head of the entry that the cursor stands on.
     pub fn head(&self) -> &[u8] {
         &self.walk.head
     }
 
-    /// Of the entry that the cursor stands on; `None` for all rows of the partition.
+    /// Clustering of the entry that the cursor stands on; `None` for all rows of the partition.
     pub fn clustering(&self) -> Option<&[u8]> {
         self.walk.clustering()
     }

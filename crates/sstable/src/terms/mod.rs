@@ -46,13 +46,13 @@ const CHECKSUM_BYTES: usize = 4;
 /// The number of a page's groups.
 const PAGE_HEAD_BYTES: usize = 2;
 
-/// Of a key and a clustering together. What is longer leads to its partition, or to all of its token: a page must hold at
-/// least two entries, and an entry a term besides.
+/// Longest key and clustering together, in bytes. What is longer leads to its partition, or to all of its token: a page must hold
+/// at least two entries, and an entry a term besides.
 const PLACE_BYTES_MAX: usize = 1024;
-/// Of a term. Escaped it is at most twice as long and one.
+/// Longest term, in bytes. Escaped it is at most twice as long and one.
 pub const TERM_BYTES_MAX: usize = 512;
 
-/// What an entry leads to.
+/// Place that an entry leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TermPlace<'a> {
     pub token: Token,

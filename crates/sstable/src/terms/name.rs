@@ -15,14 +15,14 @@ const SUFFIX: &str = ".db";
 /// A run of entries, until all of a file are sorted.
 const RUN_SUFFIX: &str = ".run";
 
-/// What a file is that is named as one of an index.
+/// Kind of a file that is named as one of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TermFileName {
     Of {
         index: Uuid,
         sstable: Descriptor,
     },
-    /// What a build left that was interrupted.
+    /// Remains of a build that was interrupted.
     Unfinished,
 }
 

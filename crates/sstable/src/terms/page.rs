@@ -25,7 +25,7 @@ impl PageBuilder {
         self.groups == 0
     }
 
-    /// Whether the entry has found room.
+    /// Adds an entry; returns whether it has found room.
     pub fn push(&mut self, head: &[u8], clustering: Option<&[u8]>) -> bool {
         if self.groups > 0
             && self.rows > 0
@@ -167,7 +167,7 @@ impl PageWalk {
     }
 }
 
-/// What is shared is at most what is there, and what is not at most a page.
+/// Reads an item over the one before it. What is shared is at most what is there, and what is not at most a page.
 fn read_item(reader: &mut ByteReader<'_>, item: &mut Vec<u8>) -> Result<(), DecodeError> {
     let at = reader.position();
     let shared = reader.unsigned_vint()?;

@@ -16,8 +16,8 @@ use super::name::run_path;
 use super::writer::TermFileWriter;
 use super::{TermPlace, push_partition, push_term};
 
-/// What is sorted in memory at once: large enough that the terms of common SSTables need no runs, small next to a
-/// memtable. A build has one such buffer.
+/// Bytes sorted in memory at once: large enough that the terms of common SSTables need no runs, small next to a memtable. A build
+/// has one such buffer.
 const BUFFER_BYTES_MAX: usize = 32 << 20;
 /// A merge reads each run page after page and comes back to none.
 const MERGE_CACHE_BYTES: usize = 0;
@@ -35,7 +35,7 @@ pub struct TermFileBuilder {
     flags: TermFlags,
 }
 
-/// What was written.
+/// Size of a file that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TermFileInfo {
     pub entries: u64,
@@ -183,7 +183,7 @@ impl TermFileBuilder {
         let _absent = self.disk.remove(&self.path);
     }
 
-    /// What stays is removed by the next start.
+    /// Removes the runs; what stays is removed by the next start.
     fn remove_runs(&self) {
         for number in 0..self.runs {
             let _left = self.disk.remove(&run_path(&self.path, number));
@@ -230,7 +230,7 @@ impl PartialEq for RunHead<'_> {
 
 impl Eq for RunHead<'_> {}
 
-/// Of heads and clusterings; all of a partition comes before its rows.
+/// Compares heads and clusterings; all of a partition comes before its rows.
 fn compare(
     comparator: &ClusteringComparator,
     left: (&[u8], Option<&[u8]>),

@@ -91,7 +91,7 @@ fn single_rows_are_right(sstable: &SsTable) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether everything that is read is right, or refused.
+/// Checks that everything that is read is right, or refused.
 fn is_detected_or_harmless(
     disk: &dyn Disk,
     descriptor: Descriptor,

@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
-/// Of a column that was dropped: larger than that of any other, so that it comes last in its row.
+/// Id of a column that was dropped: larger than that of any other, so that it comes last in its row.
 const DROPPED: ColumnId = ColumnId(99);
 const TTL_S: u32 = 600;
 
@@ -41,7 +41,7 @@ fn table_with(has_ascending_ids: bool) -> TableMetadata {
     table
 }
 
-/// What rows may be, besides having all columns and living for ever.
+/// Kinds of rows besides those that have all columns and live for ever.
 #[derive(Clone, Copy, Debug)]
 struct Mixture {
     may_lack_columns: bool,
@@ -73,7 +73,7 @@ const MIXTURES: [Mixture; 4] = [
     },
 ];
 
-/// What the model of the files' statistics says.
+/// Statistics of the files by the model.
 #[derive(Debug, PartialEq)]
 struct Counts {
     oldest_us: i64,

@@ -391,7 +391,7 @@ fn the_first_and_the_last_rows_are_found_without_a_bound() {
     );
 }
 
-/// What there is in a file of Cassandra's, but for the checksums of pages.
+/// Uses only the components that a file of Cassandra's has, but for the checksums of pages.
 #[test]
 fn tries_alone_find_a_row_by_few_reads() {
     let partition = LargePartition::with_blocks(SsTableFormat::Da, 1024, None, false);

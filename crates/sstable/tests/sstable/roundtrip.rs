@@ -280,7 +280,7 @@ impl Generator {
     }
 }
 
-/// What a cursor must return: the model's items in the slices, with markers at the edges.
+/// Computes what a cursor must return: the model's items in the slices, with markers at the edges.
 fn expected(
     partition: &Partition,
     slices: &[Slice],

@@ -1,4 +1,4 @@
-//! What scanning costs: allocations here; `--nocapture` prints the speed too, which means something in a release build.
+//! Cost of scanning: allocations here; `--nocapture` prints the speed too, which means something in a release build.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -45,7 +45,7 @@ const OPTIONS: [&str; 28] = [
 
 const JAVA: &str = "LANGUAGE java AS 'return 1;'";
 
-/// What a life begins with, so that there are tables from the first statement on.
+/// Statements that a life begins with, so that there are tables from the first statement on.
 pub(crate) fn first_statements() -> Vec<String> {
     let keyspaces = super::KEYSPACES.map(|keyspace| {
         format!(

@@ -56,7 +56,7 @@ impl<'a> Grammar<'a> {
         }
     }
 
-    /// What a BATCH message may hold.
+    /// Makes a statement that a BATCH message may hold.
     pub fn modification(&self) -> String {
         match self.chance.below(10) {
             0..5 => self.insert(),

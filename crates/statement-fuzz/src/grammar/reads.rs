@@ -10,7 +10,7 @@ const AGGREGATES: [&str; 6] = ["count", "min", "max", "sum", "avg", "token"];
 
 const COMPARISONS: [&str; 6] = ["=", "<", "<=", ">", ">=", "!="];
 
-/// What rows are to be near to.
+/// Vectors that rows are to be near to.
 const VECTORS: [&str; 7] = [
     "[1.0, 2.0]",
     "[1.0, 2.0, -3.0]",

@@ -213,7 +213,7 @@ impl Grammar<'_> {
     }
 }
 
-/// What a marker of this type is bound to: mostly a value.
+/// Makes the bytes that a marker of this type is bound to: mostly a value.
 pub(crate) fn bound_value(chance: &Chance, cql_type: &CqlType) -> Option<Vec<u8>> {
     match chance.below(20) {
         0 => None,

@@ -108,7 +108,7 @@ impl<'a> Grammar<'a> {
         )
     }
 
-    /// Of each column once; now and then as many as there is no end of, which only elements of one may be.
+    /// Makes assignments, to each column once; now and then hundreds to one column, which only its elements may have.
     fn assignments(&self, table: &'a TableMetadata) -> String {
         let key = table.partition_key().len() + table.clustering().len();
         let others = &table.columns[key.min(table.columns.len())..];

@@ -13,7 +13,7 @@ use helenus_vfs::{Disk, SimulatedDisk};
 use crate::reading::{Answers, read_everything};
 use helenus_test_heap::largest_allocation_of;
 
-/// Whose files: ours bring checksums of what the format leaves unchecked.
+/// Origin of files: ours bring checksums of what the format leaves unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     Ours,
@@ -21,7 +21,7 @@ pub enum Origin {
     Foreign,
 }
 
-/// What came of damaging one component of one kind of file.
+/// Outcomes of damaging one component of one kind of file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     pub flips: usize,
@@ -272,7 +272,7 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Whether a checksum, or the format's own redundancy, covers every byte of the component.
+    /// Returns whether a checksum, or the format's own redundancy, covers every byte of the component.
     fn is_covered(&self, component: Component) -> bool {
         match component {
             Component::Data | Component::Checksums | Component::Digest | Component::Toc => true,

@@ -1,4 +1,4 @@
-//! What strategies know: metadata of SSTables, and the moment at which they choose.
+//! Input and output of strategies: metadata of SSTables, the moment at which they choose, and the task they choose.
 
 use helenus_types::Token;
 
@@ -28,7 +28,7 @@ pub struct Candidate {
     pub is_busy: bool,
 }
 
-/// What else a choice depends on.
+/// Circumstances of a choice, beside the candidates.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// Seconds since the Unix epoch.
@@ -37,7 +37,7 @@ pub struct Moment {
     pub gc_before_s: u32,
     /// The smallest timestamp of any unflushed write; `i64::MAX` where there is none.
     pub memtable_timestamp_min: i64,
-    /// What a flush of this shard makes, on average; 0 before the first.
+    /// Bytes that a flush of this shard makes, on average; 0 before the first.
     pub flush_bytes: u64,
     /// Into how many parts the ring is cut, of which this shard has one.
     pub ring_parts: u16,
@@ -48,7 +48,7 @@ pub struct Moment {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleLevels(pub [u32; LEVELS]);
 
-/// What to compact, and what to make of it.
+/// A compaction to do: its inputs, and the shape of its output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
     /// By generation, ascending. Merged..
@@ -90,7 +90,7 @@ impl OutputShape {
 }
 
 impl Task {
-    /// Of the SSTables to merge, on the disk.
+    /// Returns the size of the SSTables to merge, in bytes on the disk.
     pub fn bytes(&self, candidates: &[Candidate]) -> u64 {
         bytes_of(
             candidates

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::pace::ThroughputLimit;
 
-/// What all shards of a node share.
+/// Limits on compaction that all shards of a node share.
 #[derive(Debug)]
 pub struct CompactionLimits {
     pub throughput: ThroughputLimit,

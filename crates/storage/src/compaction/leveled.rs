@@ -99,7 +99,8 @@ impl LeveledOptions {
 }
 
 impl<'a> Levels<'a> {
-    /// What overlaps another SSTable of its level was copied in or comes from another strategy: it counts as level 0.
+    /// Sorts candidates into levels. One that overlaps another SSTable of its level was copied in or comes from another
+    /// strategy: it counts as level 0.
     fn of(options: &CompactionOptions, leveled: &'a LeveledOptions, candidates: &'a [Candidate]) -> Self {
         let mut levels: [Vec<&Candidate>; LEVELS] = Default::default();
         let mut sorted: Vec<&Candidate> = candidates.iter().collect();

@@ -71,7 +71,7 @@ pub struct TimeWindowOptions {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnifiedOptions {
-    /// Of level 0 and up; the last one holds for all levels above. Negative is leveled, positive tiered.
+    /// Parameters of level 0 and up; the last one holds for all levels above. Negative is leveled, positive tiered.
     pub scaling_parameters: Vec<i32>,
     pub base_shard_count: u32,
     pub target_sstable_bytes: f64,

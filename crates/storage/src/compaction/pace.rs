@@ -20,7 +20,7 @@ pub struct ThroughputLimit {
     due_ns: AtomicU64,
 }
 
-/// What requests felt during a window of time.
+/// Latency of requests during a window of time, and the state of compactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The 99th percentile of what requests waited or took; `None` where there were none.
@@ -62,7 +62,7 @@ const SLOW_WINDOWS_MAX: u32 = 20;
 
 /// At most this long asleep at once, so that a stop or a better share is heard.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
-/// What the limit lets through at once after a pause, in nanoseconds of its rate.
+/// Burst that the limit lets through after a pause, in nanoseconds of its rate.
 const BURST_NS: u64 = 100_000_000;
 
 impl Default for Pace {

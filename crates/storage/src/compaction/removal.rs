@@ -179,7 +179,7 @@ impl Removal {
     }
 }
 
-/// What goes, and what comes for it.
+/// SSTables that go, and their successors.
 type Lists = (Vec<Descriptor>, Vec<Descriptor>);
 
 fn load(disk: &dyn Disk, path: &Path) -> Result<Lists, RemovalError> {

@@ -15,7 +15,7 @@ use helenus_sstable::error::ReadError;
 use helenus_sstable::source::{PartitionCursor, Unfiltered};
 use helenus_sstable::{SsTableWriter, WriteError};
 
-/// Whether and when deletions go.
+/// Purge rule of deletions: whether and when they go.
 #[derive(Clone, Copy, Debug)]
 pub enum PurgeRule {
     /// A flush: other sources may hold what the deletions hide.
@@ -58,7 +58,7 @@ impl RowGuard {
     }
 }
 
-/// Who may end a rewrite, or make it wait.
+/// Observer of a rewrite, which may end it or make it wait.
 pub trait Watch: std::fmt::Debug {
     /// Called after about `WATCH_BYTES` of output, with how many there were.
     fn look(&mut self, bytes: u64) -> Result<(), Stopped>;

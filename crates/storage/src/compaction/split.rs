@@ -10,7 +10,7 @@ pub(crate) struct Splitter {
     split: Split,
     /// The last token of the part being written, where there are parts.
     part_end: Option<Token>,
-    /// What the SSTable being written may take, where sizes count.
+    /// Size from which the SSTable being written is ended, in bytes on the disk; `u64::MAX` where sizes do not count.
     bytes_max: u64,
 }
 
@@ -31,7 +31,7 @@ impl Splitter {
         }
     }
 
-    /// Whether a partition begins a new SSTable, after one that has so many bytes on the disk.
+    /// Returns whether a partition begins a new SSTable, after one that has so many bytes on the disk.
     pub fn is_next(&mut self, token: Token, disk_bytes: u64) -> bool {
         match self.split {
             Split::Whole => false,

@@ -13,7 +13,7 @@ struct Windows<'a> {
     current_s: i64,
 }
 
-/// What to merge next, newest window first; empty if nothing.
+/// Chooses the SSTables to merge next, newest window first; empty if none.
 pub(super) fn choose<'a>(
     options: &CompactionOptions,
     windows: &TimeWindowOptions,

@@ -25,7 +25,7 @@ pub(super) fn fully_expired<'a>(
         .collect()
 }
 
-/// Whether a compaction of this SSTable alone is likely to drop enough of it.
+/// Returns whether a compaction of this SSTable alone is likely to drop enough of it.
 pub(super) fn is_worth_it(
     options: &TombstoneOptions,
     candidate: &Candidate,

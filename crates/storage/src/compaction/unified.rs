@@ -231,7 +231,7 @@ impl<'a> Level<'a> {
     }
 }
 
-/// Of members sorted newest first the oldest, as many as let no section have more than `overlap_max`.
+/// Returns the oldest of members sorted newest first, as many as let no section have more than `overlap_max`.
 fn oldest(members: &[usize], sections: &[Section], overlap_max: usize) -> Vec<usize> {
     let mut counts = vec![0; sections.len()];
     let mut chosen = Vec::new();

@@ -26,7 +26,7 @@ const LOOK_BYTES: u64 = 256 << 10;
 /// Files of terms of one SSTable.
 pub(crate) type BuiltTerms = Vec<(IndexId, Arc<TermFile>)>;
 
-/// What a build is of.
+/// Subject of a build: the SSTable, and the columns of which it has no terms.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexBuild {
     pub sstable: Arc<SsTable>,

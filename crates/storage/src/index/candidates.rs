@@ -40,7 +40,7 @@ impl Candidate {
     }
 }
 
-/// What the search for the next candidate came to.
+/// Result of the search for the next candidate.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Search {
     Found(Candidate),
@@ -60,7 +60,7 @@ pub(crate) struct Candidates<'a> {
 const ENTRIES_PER_UNIT: u32 = 8;
 
 impl<'a> Candidates<'a> {
-    /// Of each predicate its sources. At least one predicate.
+    /// Takes the sources of each predicate. At least one predicate.
     pub fn new(comparator: &'a ClusteringComparator, predicates: Vec<Vec<TermStream<'a>>>) -> Self {
         Candidates {
             comparator,

@@ -14,7 +14,7 @@ use helenus_types::Token;
 
 use crate::memtable::{PackedRow, Rows};
 
-/// What the allocator keeps beside each allocation.
+/// Overhead of the allocator for each allocation, in bytes.
 const ALLOCATION_OVERHEAD_BYTES: usize = 16;
 
 /// The indexes of one memtable. Nothing is ever taken out: what it says of a row may be old.

@@ -25,7 +25,7 @@ pub(crate) struct RangePlaces {
 #[derive(Clone, Copy, Debug)]
 struct RangePlace {
     token: Token,
-    /// Of its key, which its clustering follows.
+    /// Offset of its key, which its clustering follows.
     at: u32,
     key_length: u16,
     /// `None` for all of the partition.
@@ -96,7 +96,7 @@ impl RangePlaces {
         Ok(Some(places))
     }
 
-    /// Whether there was room.
+    /// Adds a place; returns whether there was room.
     fn push(&mut self, head: &[u8], clustering: Option<&[u8]>) -> bool {
         let Some(Head { token, key, .. }) = Head::parse(head) else {
             return true;
@@ -144,7 +144,7 @@ impl RangePlaces {
     }
 }
 
-/// Whether all that a place leads to is among what another leads to.
+/// Returns whether all that `other` leads to is among what `place` leads to.
 pub(super) fn covers(
     place: &TermPlace<'_>,
     other: &TermPlace<'_>,

@@ -67,7 +67,7 @@ impl<'b> PlaceBound<'b> {
         }
     }
 
-    /// Whether all that a place leads to lies before the bound.
+    /// Returns whether all that a place leads to lies before the bound.
     pub fn is_behind(&self, place: &TermPlace<'_>, comparator: &ClusteringComparator) -> bool {
         let ordering = place.token.cmp(&self.token());
         if ordering.is_ne() {
@@ -188,7 +188,7 @@ fn push_head(head: &mut Vec<u8>, prefix: &[u8], bound: &PlaceBound<'_>) -> bool 
     true
 }
 
-/// Whether all partitions of the bound's token may be one place, which a search for one of them passes over.
+/// Returns whether all partitions of the bound's token may be one place, which a search for one of them passes over.
 fn looks_for_token(flags: TermFlags, bound: &PlaceBound<'_>) -> bool {
     flags.has_tokens && !matches!(bound, PlaceBound::BeforeToken(_) | PlaceBound::BehindToken(_))
 }

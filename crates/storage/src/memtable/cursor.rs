@@ -28,7 +28,7 @@ pub struct MemtableCursor<'a> {
     joined_static_row: Option<Vec<u8>>,
 }
 
-/// What is left of the slice being read.
+/// Rest of the slice being read.
 #[derive(Debug)]
 struct Window<'a> {
     slice: &'a Slice,
@@ -36,7 +36,7 @@ struct Window<'a> {
     rows: Range<RowPosition>,
     /// The range deletions that reach in.
     ranges: Range<RangePosition>,
-    /// Whether the next range in the direction of the walk was announced and not ended yet.
+    /// True while the next range in the direction of the walk is announced and not ended yet.
     is_inside_range: bool,
 }
 

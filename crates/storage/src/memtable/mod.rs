@@ -19,6 +19,6 @@ pub use rows::{PackedRow, RowPosition, Rows};
 pub use scanner::{MemtableScanner, Partitions};
 pub use table::Memtable;
 
-/// What the allocator keeps beside each allocation, rounded up: mimalloc's size classes waste an eighth of a typical
+/// Overhead of the allocator for each allocation, in bytes, rounded up: mimalloc's size classes waste an eighth of a typical
 /// 100-byte row, plus the pointer's own 16 bytes in the holder.
 const ALLOCATION_OVERHEAD_BYTES: usize = 16;

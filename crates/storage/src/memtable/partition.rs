@@ -11,8 +11,7 @@ use helenus_rows::row::split::{self, SplitRow};
 use helenus_rows::row::{RowRef, merge};
 use helenus_rows::update::{BoundRef, Update, UpdateItem};
 
-/// What was written to one partition. Deletions do not remove what they hide: a read passes over it, and the flush
-/// leaves it out.
+/// Writes to one partition. Deletions do not remove what they hide: a read passes over it, and the flush leaves it out.
 #[derive(Debug)]
 pub struct Partition {
     key: Box<[u8]>,
@@ -50,7 +49,7 @@ impl Partition {
         self.deletion
     }
 
-    /// Of a partition [in whole rows](Self::has_whole_rows).
+    /// Returns the static row of a partition [in whole rows](Self::has_whole_rows).
     pub fn static_row(&self) -> RowRef<'_> {
         self.static_row.as_ref().map_or(RowRef::EMPTY, PackedRow::row)
     }
@@ -75,13 +74,13 @@ impl Partition {
         }
     }
 
-    /// What a row is kept in that is not whole.
+    /// Returns the parts of a row that is not whole.
     pub(super) fn split_row(&self, row: &PackedRow) -> Option<&SplitRow> {
         row.is_split()
             .then(|| self.rare.as_ref()?.split_rows.get(row.clustering()))?
     }
 
-    /// Whether no row is kept in parts, so that rows can be taken as they lie there.
+    /// Returns whether no row is kept in parts, so that rows can be taken as they lie there.
     #[inline]
     pub fn has_whole_rows(&self) -> bool {
         self.rare
@@ -113,7 +112,7 @@ impl Partition {
         Some((row, self.deletion_at(layout, clustering)))
     }
 
-    /// Of the partition, or of a range around the row.
+    /// Returns the deletion in force at a row: of the partition, or of a range around the row.
     #[inline]
     pub(crate) fn deletion_at(&self, layout: &TableLayout, clustering: &[u8]) -> DeletionTime {
         match &self.rare {
@@ -211,7 +210,7 @@ fn rare(rare: &mut Option<Box<Rare>>) -> (&mut Rare, isize) {
     (rare.get_or_insert_default(), grown as isize)
 }
 
-/// What became of a row that another version was merged into.
+/// Outcome of merging another version into a row.
 enum Merged {
     /// By how many bytes it has grown.
     Whole { grown: isize },

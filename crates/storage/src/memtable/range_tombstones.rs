@@ -272,8 +272,8 @@ mod tests {
         }
     }
 
-    /// What hides each place is a list of its own in the model; the ranges must say the same, in order and disjoint, in
-    /// chunks of bounded size, and account for their memory.
+    /// The model lists what hides each place by itself; the ranges must say the same, in order and disjoint, in chunks of
+    /// bounded size, and account for their memory.
     #[test]
     fn ranges_in_chunks_say_what_every_place_says_alone() {
         let comparator =

@@ -7,7 +7,7 @@ use helenus_rows::deletion::DeletionTime;
 use helenus_rows::row::{Entry, RowRef};
 use helenus_rows::update::{BoundRef, UpdateBuilder};
 
-/// What an entry takes in a packed row beside its path and its value, at most: column, flags, timestamp, ttl, local
+/// Bytes of an entry in a packed row beside its path and its value, at most: column, flags, timestamp, ttl, local
 /// deletion time, two lengths.
 const ENTRY_BYTES_MAX: usize = 2 + 1 + 8 + 4 + 4 + 4 + 4;
 
@@ -54,7 +54,7 @@ struct Updates<'p, 'e, E> {
     table: TableId,
     partition: &'p Partition,
     bytes_max: usize,
-    /// Of an update without items.
+    /// Bytes of an update without items.
     head_bytes: usize,
     out: Vec<u8>,
     emit: &'e mut dyn FnMut(&[u8]) -> Result<(), E>,

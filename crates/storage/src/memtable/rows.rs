@@ -6,7 +6,7 @@ use super::ALLOCATION_OVERHEAD_BYTES;
 use helenus_rows::clustering::{ClusteringComparator, Side};
 use helenus_rows::row::RowRef;
 
-/// What stands in the place of a row that its partition keeps in parts: flags of entries that are not there, as no row has
+/// Placeholder of a row that its partition keeps in parts: flags of entries that are not there, as no row has
 /// them. Not immortal, so that the short ways of writing leave it alone.
 const SPLIT: RowRef<'static> = RowRef::MORTAL_WITHOUT_ENTRIES;
 
@@ -69,7 +69,7 @@ impl PackedRow {
         RowRef::new(self.split().1)
     }
 
-    /// Whether the row is kept elsewhere, in parts.
+    /// Returns whether the row is kept elsewhere, in parts.
     #[inline]
     pub(crate) fn is_split(&self) -> bool {
         self.row().as_bytes() == SPLIT.as_bytes()

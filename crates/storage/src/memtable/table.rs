@@ -25,9 +25,9 @@ pub struct Memtable {
     bytes: usize,
     first_position: Option<LogPosition>,
     last_position: Option<LogPosition>,
-    /// Of all that was written, also of what something later hides.
+    /// Statistics of all that was written, also of what something later hides.
     encoding_stats: EncodingStatsCollector,
-    /// Whether there may be cells of columns that the table has no more.
+    /// True if there may be cells of columns that the table has no more.
     may_hold_dropped: bool,
     indexes: MemtableIndexes,
 }
@@ -99,13 +99,13 @@ impl Memtable {
         self.may_hold_dropped |= !self.is_empty();
     }
 
-    /// What is written comes from a log, and may be older than the table's layout.
+    /// Notes that writes come from a log, and may be older than the table's layout.
     pub(crate) fn expect_dropped(&mut self) {
         self.may_hold_dropped = true;
     }
 
-    /// Whether there is a cell or a deletion of a column that is not of the table any more, newer than a time. Goes through all
-    /// that was written where that is possible.
+    /// Returns whether there is a cell or a deletion of a column that is not of the table any more, newer than a time. Goes
+    /// through all that was written where that is possible.
     pub fn holds(&self, column: ColumnId, after_us: i64) -> bool {
         let is_one = |entry: Entry<'_>| entry.column() == column && entry.timestamp_us() > after_us;
         let mut joined = Vec::new();
@@ -143,7 +143,7 @@ impl Memtable {
         self.encoding_stats.timestamp_us_min()
     }
 
-    /// What an SSTable with all of it counts its times from.
+    /// Returns the minima that an SSTable with all of it counts its times from.
     pub fn encoding_stats(&self) -> EncodingStats {
         self.encoding_stats.finish()
     }
@@ -263,7 +263,7 @@ impl Slot {
     }
 }
 
-/// What an SSTable with an update would count its times from.
+/// Collects the minima that an SSTable with an update would count its times from.
 fn collect_stats(stats: &mut EncodingStatsCollector, update: &Update<'_>) {
     stats.deletion(update.deletion);
     for item in update.items() {

@@ -28,10 +28,10 @@ pub struct MergedCursor<'a> {
     announced: DeletionTime,
     row: Vec<u8>,
     spare: Vec<u8>,
-    /// Whether the element handed out is the row in `row` under the key of the first of `taken`.
+    /// True if the element handed out is the row in `row` under the key of the first of `taken`.
     is_row_merged: bool,
     shows_progress: bool,
-    /// Whether the element handed out only says how far the merge has come.
+    /// True if the element handed out only says how far the merge has come.
     is_progress: bool,
 }
 
@@ -45,7 +45,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Whether it stands on a marker that changes nothing.
+    /// Returns whether it stands on a marker that changes nothing.
     fn shows_progress(&self) -> bool {
         matches!(self.cursor.current(), Unfiltered::Marker { deletion, .. } if deletion == self.open)
     }
@@ -149,7 +149,7 @@ impl<'a> MergedCursor<'a> {
         if self.reversed { order.reverse() } else { order }
     }
 
-    /// Whether the rows taken leave anything to hand out.
+    /// Merges the rows taken; returns whether they leave anything to hand out.
     fn merge_rows(&mut self) -> bool {
         let shadow = self.deletion.max(self.announced);
         self.is_row_merged = !shadow.is_live() || !self.put_newest_first();
@@ -188,7 +188,7 @@ impl<'a> MergedCursor<'a> {
         !RowRef::new(row).is_empty()
     }
 
-    /// Whether one of the rows taken leaves nothing of the others, as an INSERT does; it is the first of `taken` then.
+    /// Returns whether one of the rows taken leaves nothing of the others, as an INSERT does; it is the first of `taken` then.
     fn put_newest_first(&mut self) -> bool {
         let (shape, sources) = (&self.layout.shape, &self.sources);
         let row_of = |index: usize| match sources[index].cursor.current() {
@@ -206,7 +206,7 @@ impl<'a> MergedCursor<'a> {
         true
     }
 
-    /// Whether the markers taken change the deletion in force.
+    /// Merges the markers taken; returns whether they change the deletion in force.
     fn merge_markers(&mut self) -> bool {
         for &index in &self.taken {
             let source = &mut self.sources[index];
@@ -292,7 +292,7 @@ impl PartitionCursor for MergedCursor<'_> {
     }
 }
 
-/// Whether anything is left. Only of views, and seldom there.
+/// Merges rows without their deletions; returns whether anything is left. Only of views, and seldom there.
 #[cold]
 fn merge_without_deletions<'a>(
     layout: &TableLayout,

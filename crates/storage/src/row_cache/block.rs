@@ -27,7 +27,7 @@ pub(super) const HAS_MARKS: u8 = 0x20;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block<'a> {
     pub start: BoundRef<'a>,
-    /// What is known from `start` on.
+    /// Knowledge of the places from `start` on.
     initial: Knowledge,
     has_marks: bool,
     count: usize,
@@ -91,7 +91,7 @@ impl<'a> Block<'a> {
         (0..self.item_count()).map(|index| self.item(index))
     }
 
-    /// What is known of the places between the item before `index` and the one at it.
+    /// Returns the knowledge of the places between the item before `index` and the one at it.
     #[inline]
     pub fn knowledge_before(&self, index: usize) -> Knowledge {
         if !self.has_marks {
@@ -105,7 +105,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// What is known up to the next block.
+    /// Returns the knowledge of the places up to the next block.
     pub fn final_knowledge(&self) -> Knowledge {
         self.knowledge_before(self.item_count())
     }

@@ -16,7 +16,7 @@ pub(super) struct BlockBuilder {
     items: Vec<u8>,
     offsets: Vec<u32>,
     start: ClusteringBound,
-    /// What the items written so far say of the places after them.
+    /// Knowledge of the places after the items written so far, as those say it.
     written: Knowledge,
     /// A change that is not written yet: the next one may be at the same bound.
     pending: Option<(ClusteringBound, Knowledge)>,

@@ -20,7 +20,7 @@ const EVICTION_BYTES_MIN: usize = 64 << 10;
 /// Places that one eviction looks at before it takes what was read lately too: some 100 microseconds.
 const SPARING_STEPS_MAX: u64 = 4_096;
 
-/// What looking a row up in SSTables whose pages are in memory takes of a core (decision 28).
+/// Time of a core for looking a row up in SSTables whose pages are in memory, in ns (decision 28).
 const LOOKUP_NS: u64 = 5_000;
 
 /// Two partitions of one token are one to it.
@@ -50,7 +50,7 @@ pub struct RowCache {
     left: Ghosts,
 }
 
-/// What has happened since the cache was made.
+/// Counts since the cache was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowCacheCounts {
     /// Reads of one partition that needed no SSTable.
@@ -89,7 +89,7 @@ impl RowCache {
         self.evict();
     }
 
-    /// What it would have saved so far if the cache had had as many bytes more as were said to [`Self::set_ghost_bytes`].
+    /// Savings so far if the cache had had as many bytes more as were said to [`Self::set_ghost_bytes`].
     pub fn worth(&self) -> Worth {
         self.left.worth()
     }

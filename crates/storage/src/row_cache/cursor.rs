@@ -12,7 +12,7 @@ use helenus_sstable::source::Unfiltered;
 /// a look into the index of each SSTable, which is dearer than reading a few rows again.
 pub(crate) const GAPS_MAX: usize = 8;
 
-/// What the cursor has come to.
+/// Result of a step of the cursor.
 #[derive(Debug)]
 pub enum Step<'a> {
     Element(Unfiltered<'a>),

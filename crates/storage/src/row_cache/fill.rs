@@ -1,4 +1,4 @@
-//! What a read took from SSTables, on its way into the cache.
+//! Recording of what a read took from SSTables, on its way into the cache.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -13,7 +13,7 @@ use helenus_rows::update::BoundRef;
 use helenus_sstable::error::ReadError;
 use helenus_sstable::source::{PartitionCursor, Unfiltered};
 
-/// What one read adds to the cache at most, per gap. Two pages of a client: a read of more goes through a partition
+/// Bytes that one read adds to the cache at most, per gap. Two pages of a client: a read of more goes through a partition
 /// once, and what it passed is not worth displacing what others come back to. A row that is larger is not cached.
 pub(crate) const FILL_BYTES_MAX: usize = 256 << 10;
 
@@ -171,7 +171,7 @@ impl Recorder {
     }
 }
 
-/// Whether an item belongs to the slice with this end and not to one after it.
+/// Returns whether an item belongs to the slice with this end and not to one after it.
 fn is_within(comparator: &ClusteringComparator, item: &Item<'_>, end: BoundRef<'_>) -> bool {
     match item.compare_to_bound(comparator, end) {
         Ordering::Less => true,

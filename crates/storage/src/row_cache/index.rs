@@ -24,7 +24,7 @@ pub(super) struct PartitionIndex {
     /// By the number in [`CachedPartition::table`]; `None` for a table that was dropped, whose partitions go by and by.
     tables: Vec<Option<TableSlots>>,
     numbers: HashMap<TableId, u32, RandomState>,
-    /// Of tables that were dropped and have no partition left.
+    /// Numbers of tables that were dropped and have no partition left.
     free_numbers: Vec<u32>,
 }
 
@@ -186,7 +186,7 @@ impl PartitionIndex {
         self.free_numbers = dropped.map(|(number, _)| number as u32).collect();
     }
 
-    /// Whether a partition's table was dropped.
+    /// Returns whether a partition's table was dropped.
     pub fn is_orphan(&self, partition: &CachedPartition) -> bool {
         !matches!(self.tables.get(partition.table as usize), Some(Some(_)))
     }

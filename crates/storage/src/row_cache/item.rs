@@ -1,4 +1,4 @@
-//! What a block is a sequence of.
+//! Items of a block.
 //!
 //! | item | bytes |
 //! |---|---|
@@ -21,7 +21,7 @@ pub(super) const IS_KNOWN: u8 = 0x04;
 pub(super) const IS_DELETED: u8 = 0x08;
 pub(super) const IS_ISLAND: u8 = 0x10;
 
-/// What the cache knows about a place.
+/// Knowledge of the cache about a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Knowledge {
     Unknown,
@@ -46,7 +46,7 @@ pub(super) enum Item<'a> {
 }
 
 impl Knowledge {
-    /// Of what is known to be empty and undeleted.
+    /// Knowledge of places that are empty and undeleted.
     pub const LIVE: Knowledge = Knowledge::Known(DeletionTime::LIVE);
 
     pub fn is_known(self) -> bool {
@@ -71,7 +71,7 @@ impl Knowledge {
         }
     }
 
-    /// What `flags` and the bytes after them say, and the rest.
+    /// Decodes `flags` and the bytes after them; returns the rest, too.
     pub fn decode(flags: u8, rest: &[u8]) -> (Knowledge, &[u8]) {
         match flags & (IS_KNOWN | IS_DELETED) {
             0 => (Knowledge::Unknown, rest),

@@ -15,7 +15,7 @@ use helenus_rows::deletion::DeletionTime;
 use helenus_rows::row::RowRef;
 use helenus_rows::update::BoundRef;
 
-/// What the allocator keeps beside each allocation: mimalloc's size classes waste up to an eighth of it.
+/// Overhead of the allocator for each allocation, in bytes: mimalloc's size classes waste up to an eighth of it.
 const ALLOCATION_OVERHEAD_BYTES: usize = 16;
 
 /// In the flags of the head.
@@ -41,7 +41,7 @@ pub(super) const BOTTOM: BoundRef<'static> = BoundRef {
 #[derive(Debug)]
 pub struct CachedPartition {
     token: Token,
-    /// Of the table that it belongs to, in the cache.
+    /// Number of the table that it belongs to, in the cache.
     pub(super) table: u32,
     /// The next slot of those with the same token.
     pub(super) next: u32,
@@ -61,11 +61,11 @@ struct MoreBlocks {
 #[derive(Debug)]
 struct MoreBlock {
     bytes: Box<[u8]>,
-    /// Whether it was read since the eviction looked at it.
+    /// True if the block was read since the eviction looked at it.
     is_visited: Cell<bool>,
 }
 
-/// What the cache knows of one row.
+/// Knowledge of the cache about one row.
 #[derive(Clone, Copy, Debug)]
 pub enum CachedRow<'a> {
     Unknown,

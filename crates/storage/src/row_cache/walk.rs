@@ -7,7 +7,7 @@ use helenus_rows::clustering::{ClusteringComparator, Slice};
 use helenus_rows::row::RowRef;
 use helenus_rows::update::BoundRef;
 
-/// What comes next on the way.
+/// Next piece of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Piece<'a> {
     Row {
@@ -35,7 +35,7 @@ pub(super) struct Walk<'a> {
     partition: &'a CachedPartition,
     reversed: bool,
     block: Block<'a>,
-    /// Of the next item; walking backwards, one past it.
+    /// Position of the next item; walking backwards, one past it.
     at: Position,
     end: Position,
 }

@@ -51,7 +51,7 @@ impl ShardStore {
         self.cache.clear();
     }
 
-    /// What reads have cost so far.
+    /// Returns the cost of reads so far.
     pub fn read_cost(&self) -> ReadCost {
         self.cache.cost()
     }

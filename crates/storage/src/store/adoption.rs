@@ -48,7 +48,7 @@ pub enum AdoptionError {
     Damaged { file: PathBuf },
 }
 
-/// Whether the files stay one with those they come from.
+/// Way of taking files over: as one with those they come from, or as copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     /// Hard links where the file system has them for both places, copies else.

@@ -317,13 +317,13 @@ fn place_behind<'e>(element: Unfiltered<'e>, behind_row: Side) -> (&'e [u8], Sid
     }
 }
 
-/// What passing a row takes of a step.
+/// Returns the units of a step that passing a row takes.
 #[inline]
 fn row_units(row: RowRef<'_>) -> u32 {
     1 + (row.as_bytes().len() / BYTES_PER_UNIT) as u32
 }
 
-/// What a read has behind it of a partition.
+/// Progress of a read within a partition.
 pub(super) struct Passed {
     /// By an earlier step: the cursor begins at the state's place in the partition.
     is_resumed: bool,

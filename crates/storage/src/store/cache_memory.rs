@@ -15,15 +15,15 @@ use super::shard::{ShardStore, StoreOptions};
 pub(super) struct CacheMemory {
     /// When memtables hold more than that, memory is divided anew.
     memtables_until: usize,
-    /// What memtables lend.
+    /// Bytes that memtables lend.
     lent: usize,
-    /// What indexes of vectors take of the memory for pages.
+    /// Bytes that indexes of vectors take of the memory for pages.
     vectors: usize,
-    /// Of the [`PARTS`], what each cache is to have, in the order of [`CACHES`].
+    /// Target share of each cache, out of [`PARTS`], in the order of [`CACHES`].
     parts: [usize; 3],
-    /// What each may take by now, in bytes.
+    /// Bytes that each may take by now.
     allowed: [usize; 3],
-    /// Whether that is what its parts come to.
+    /// True once those bytes are what the parts come to.
     is_settled: bool,
     /// Since the parts were last judged.
     reads: u32,
@@ -31,7 +31,7 @@ pub(super) struct CacheMemory {
     worth: [Worth; 3],
 }
 
-/// What memory is divided among.
+/// A cache that has a share of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cache {
     Rows,
@@ -47,26 +47,26 @@ const CACHES: [Cache; 3] = [
 /// Among which the memory is divided. One is moved at a time.
 const PARTS: usize = 64;
 
-/// What each cache keeps, so that it still shows what more would be worth.
+/// Least share of each cache, in parts, so that it still shows what more would be worth.
 const PARTS_MIN: usize = 4;
 
 /// Reads from one judgement to the next. A hundred judgements move all there is.
 const READS_PER_JUDGEMENT: u32 = 4_096;
 
-/// What has to have come back for a judgement to stand on: fewer vary by more than a fifth. Until there are so many the reads count for
-/// the next one.
+/// Ghost hits that a judgement needs at least to stand on: fewer vary by more than a fifth. Until there are so many the reads
+/// count for the next one.
 const EVIDENCE_HITS_MIN: u64 = 32;
 
 /// A part is worth more elsewhere if the gain is larger by this, in percent: less is noise of the samples.
 const GAIN_MARGIN_PERCENT: u64 = 125;
 
-/// What moves from one cache to another after one read: some 500 small rows, 100 microseconds to let go.
+/// Bytes that move from one cache to another after one read: some 500 small rows, 100 microseconds to let go.
 const MOVED_STEP_BYTES: usize = 128 << 10;
 
 /// A segment of pages, and as much again: some 100 microseconds to take back.
 const LENT_STEP_BYTES: usize = 1 << 20;
 
-/// What pages keep at least of their memory, however much indexes of vectors take.
+/// Divisor of the memory for pages: this part they keep, however much indexes of vectors take.
 const PAGES_SHARE: usize = 4;
 
 impl CacheMemory {
@@ -183,13 +183,13 @@ impl ShardStore {
         (self.pages_bytes_max() + self.options.row_cache_bytes_max + self.cache_memory.lent) / PARTS
     }
 
-    /// What both levels of pages may hold at the moment.
+    /// Returns how many bytes both levels of pages may hold at the moment.
     pub fn page_cache_bytes_max(&self) -> usize {
         let levels = [PageLevel::Decompressed, PageLevel::Packed];
         levels.map(|level| self.cache.bytes_max(level)).iter().sum()
     }
 
-    /// What the row cache may hold at the moment.
+    /// Returns how many bytes the row cache may hold at the moment.
     pub fn row_cache_bytes_max(&self) -> usize {
         self.row_cache.bytes_max()
     }

@@ -21,7 +21,7 @@ use helenus_sstable::{
     Descriptor, EncodingStatsCollector, PageCache, SsTable, WriteError, WriterOptions, relabel_sstable,
 };
 
-/// What a compaction keeps of its inputs: a few pages of each are enough, since it reads them once and in order.
+/// Page cache of a compaction's inputs, in bytes: a few pages of each are enough, since it reads them once and in order.
 const COMPACTION_CACHE_BYTES: usize = 4 << 20;
 
 #[derive(Debug)]

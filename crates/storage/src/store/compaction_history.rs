@@ -1,4 +1,4 @@
-//! What a shard's last compactions did, for `system.compaction_history`.
+//! History of a shard's last compactions, for `system.compaction_history`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -98,7 +98,7 @@ pub struct PendingCompactions {
     pub table: Arc<str>,
     /// Asked for by an operator and not begun.
     pub requested: usize,
-    /// What the strategy would do.
+    /// Compactions that the strategy would do.
     pub tasks: usize,
 }
 
@@ -206,7 +206,7 @@ impl ShardStore {
         Ok(ticket)
     }
 
-    /// Whether a request waits or is under way.
+    /// Returns whether a request waits or is under way.
     pub fn is_compacting(&self, ticket: CompactionTicket) -> bool {
         let waits = |table: &Table| table.requested.iter().any(|request| request.ticket == ticket);
         self.schedule.is_running(ticket) || self.tables.values().any(waits)
@@ -289,17 +289,17 @@ impl ShardStore {
         &self.schedule.history
     }
 
-    /// What sets the speed of this shard's compactions.
+    /// Returns the pace, which sets the speed of this shard's compactions.
     pub fn compaction_pace(&self) -> &Arc<Pace> {
         &self.schedule.pace
     }
 
-    /// Whether any compaction is under way.
+    /// Returns whether any compaction is under way.
     pub fn has_compactions(&self) -> bool {
         self.tables.values().any(|table| !table.compacting.is_empty())
     }
 
-    /// Whether more wait than reads should bear.
+    /// Returns whether more compactions wait than reads should bear.
     pub fn is_far_behind(&self) -> bool {
         self.schedule.pending() >= FAR_BEHIND_TASKS
     }
@@ -322,7 +322,7 @@ impl Table {
         }
     }
 
-    /// Whether strategies do not see all that tombstones may hide: then none counts as droppable.
+    /// Returns whether tombstones may hide what strategies do not see: then none counts as droppable.
     fn holds_unknown(&self) -> bool {
         self.has_refused || !self.suspects.is_empty() || self.is_rewritten()
     }

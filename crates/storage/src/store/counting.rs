@@ -23,18 +23,18 @@ use helenus_rows::row::{CellRef, Entry, RowRef, counter};
 use helenus_rows::update::{Update, UpdateBuilder, UpdateItem};
 use helenus_sstable::error::ReadError;
 
-/// Who counts, and when.
+/// Identity and time of a count.
 #[derive(Clone, Copy, Debug)]
 pub struct Counting {
-    /// Of the node; all its shards count under it, whichever of them owns the partition after a restart.
+    /// Id of the node; all its shards count under it, whichever of them owns the partition after a restart.
     pub node_id: [u8; 16],
     /// The clock of a counter is at least this, in microseconds since the Unix epoch.
     pub now_us: i64,
-    /// What has expired by then is not there.
+    /// Time of the read before the write; what has expired by then is not there.
     pub now_s: u32,
 }
 
-/// What is read of the counters of one update before they are written. Nothing may be written to them between its first step
+/// Read of the counters of one update before they are written. Nothing may be written to them between its first step
 /// and the writing of what it comes to.
 #[derive(Debug)]
 pub struct CounterReading {
@@ -174,9 +174,9 @@ impl CounterReading {
         self.layout = Some(layout.clone());
     }
 
-    /// Whether the memtable has all counters of the one row that grows, later than anything else was written: a counter that
-    /// is hot is not looked for in files. What they have of it is older, and no deletion in them hides it. A tombstone may,
-    /// and then it does so whatever is counted.
+    /// Takes the counters of the one row that grows from the memtable, where that has all of them, later than anything else was
+    /// written; returns whether it has. So a counter that is hot is not looked for in files. What they have of it is older, and
+    /// no deletion in them hides it. A tombstone may, and then it does so whatever is counted.
     fn find_in_memtable(
         &mut self,
         table: &Table,

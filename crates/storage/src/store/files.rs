@@ -34,7 +34,7 @@ impl ShardStore {
         self.tables.contains_key(&id)
     }
 
-    /// Whether a disk that failed has left open which of the table's files the next start finds.
+    /// Returns whether a disk that failed has left open which of the table's files the next start finds.
     pub fn is_undecided(&self, id: TableId) -> bool {
         self.tables.get(&id).is_some_and(|table| table.is_undecided)
     }
@@ -46,7 +46,7 @@ impl ShardStore {
             .map_or_else(Vec::new, |table| table.sstables.clone())
     }
 
-    /// Whether sealed memtables of a table, or of any with `None`, are not SSTables yet.
+    /// Returns whether sealed memtables of a table, or of any with `None`, are not SSTables yet.
     pub fn has_sealed_memtables(&self, id: Option<TableId>) -> bool {
         match id {
             None => self.is_flushing(),

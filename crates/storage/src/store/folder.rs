@@ -79,7 +79,7 @@ pub enum FolderError {
 }
 
 impl DataFolder {
-    /// Whether this program understands the folder, which another process may have open.
+    /// Checks that this program understands the folder, which another process may have open.
     pub fn check(disk: &dyn Disk, root: &Path) -> Result<(), FolderError> {
         let version_file = root.join(VERSION_FILE);
         match disk.exists(&version_file) {
@@ -141,7 +141,7 @@ impl DataFolder {
         synced.map_err(|source| folder_error(&self.root, source))
     }
 
-    /// Whether a node of this kind keeps its data here.
+    /// Returns whether a node of this kind keeps its data here.
     pub fn is_at(disk: &dyn Disk, root: &Path) -> Result<bool, FolderError> {
         let file = root.join(VERSION_FILE);
         let exists = disk.exists(&file);

@@ -373,7 +373,7 @@ struct CandidateSearch<'s> {
 struct Resumed {
     token: Token,
     key: Vec<u8>,
-    /// Whether the sink knows of it.
+    /// True if the sink knows of it.
     is_announced: bool,
 }
 
@@ -389,7 +389,7 @@ impl Resumed {
         }
     }
 
-    /// Whether more of the partition may match.
+    /// Returns whether more of the partition may match.
     fn goes_on_with(&self, found: &Search) -> bool {
         match found {
             Search::Found(place) | Search::Paused(place) => {
@@ -433,7 +433,7 @@ fn token_bound(token: Token, side: Side) -> PartitionBound<'static> {
     }
 }
 
-/// What parts have of a token, from a place in it on.
+/// Cuts out of the parts the spans of a token, from a place in it on.
 fn token_spans<'p>(
     parts: &[PartitionSpan<'p>],
     token: Token,

@@ -1,4 +1,4 @@
-//! What a table has for each of its indexes, and how it comes about.
+//! Data of a table's indexes, and how it comes about.
 //!
 //! The memtable that takes the writes is fed from its first write on. An SSTable has a file of terms per index, which is
 //! written with it by the flush or compaction that makes it; where there is none, or a damaged one, a job makes it. As long as
@@ -26,10 +26,10 @@ use crate::index::{BuiltTerms, IndexBuild, IndexSources};
 /// After a build that failed, how long until that SSTable is tried again: a disk that was full may have room again.
 const RETRY_NS: u64 = 60_000_000_000;
 
-/// Whether an index may be asked.
+/// Readiness of an index for queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexStatus {
-    /// What the table had when the index was made is not all in it yet.
+    /// Data that the table had when the index was made is not all in it yet.
     Building,
     Ready,
 }
@@ -58,7 +58,7 @@ impl IndexFiles {
 }
 
 impl TableIndexes {
-    /// Of a table without data.
+    /// Makes the indexes of a table without data.
     pub fn of(table: &TableMetadata) -> Self {
         let columns = columns_of(table);
         TableIndexes {
@@ -99,7 +99,7 @@ impl TableIndexes {
         }
     }
 
-    /// What is to be made for an SSTable.
+    /// Returns the columns of which a file is to be made for an SSTable.
     fn missing(&self, sstable: &SsTable) -> Vec<Arc<IndexedColumn>> {
         let missing = self.columns.iter().zip(&self.files);
         missing
@@ -124,7 +124,7 @@ impl TableIndexes {
         faults
     }
 
-    /// What the files keep in memory.
+    /// Returns the bytes that the files keep in memory.
     pub fn memory_bytes(&self) -> usize {
         let files = self.files.iter().flat_map(|files| files.by_sstable.values());
         files.map(|file| file.memory_bytes()).sum()
@@ -170,7 +170,7 @@ impl Table {
         })
     }
 
-    /// Whether an error is one of a file of terms, which is done without from now on.
+    /// Marks the file of terms that an error is of as failed, so that it is done without from now on; false if there is none.
     pub fn note_index_failure(&self, error: &ReadError) -> bool {
         let (ReadError::Corrupt { file: path, .. } | ReadError::Io { file: path, .. }) = error else {
             return false;
@@ -214,7 +214,7 @@ impl Table {
         gone
     }
 
-    /// Whether the memtable that takes the writes lacks any of the table's indexes, or has others.
+    /// Returns whether the memtable that takes the writes lacks any of the table's indexes, or has others.
     pub fn has_other_indexes(&self) -> bool {
         let columns = &self.indexes.columns;
         let indexes = self.active.indexes();

@@ -29,7 +29,7 @@ use helenus_sstable::{Descriptor, SealError, SsTable, WriteError, WriterOptions}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
     Flush,
-    /// What the strategy wanted.
+    /// Compaction that the strategy wanted.
     Compaction,
     /// One SSTable alone, for its tombstones.
     TombstoneCompaction,
@@ -44,7 +44,7 @@ pub enum JobKind {
     IndexBuild,
 }
 
-/// What a job is about, how far it is, and the means to stop it.
+/// Subject and progress of a job, and the means to stop it.
 #[derive(Debug)]
 pub struct JobProgress {
     /// Tells the jobs of a process apart.
@@ -81,9 +81,9 @@ pub struct BackgroundJob {
     pub(super) column_index_bytes: u32,
     pub(super) sstable_format: SsTableFormat,
     pub(super) partition_guardrails: PartitionGuardrails,
-    /// What a compaction goes by; `None` for what nothing may hold up.
+    /// Pace and limits of a compaction; `None` for what nothing may hold up.
     pub(super) pace: Option<(Arc<Pace>, Arc<CompactionLimits>)>,
-    /// Of a compaction, given back when it has ended.
+    /// Permit of a compaction, given back when it has ended.
     pub(super) permit: Option<CompactorPermit>,
     pub(super) work: Work,
 }
@@ -128,7 +128,7 @@ pub(super) struct Made {
     pub terms: BuiltTerms,
 }
 
-/// What a job has made.
+/// Output of a job.
 #[derive(Debug)]
 pub(super) enum JobOutcome {
     Nothing,
@@ -284,7 +284,7 @@ impl JobProgress {
         })
     }
 
-    /// Of the merged data; what merges away is counted when the job ends.
+    /// Returns the bytes done of the merged data; what merges away is counted when the job ends.
     pub fn bytes_done(&self) -> u64 {
         self.bytes_done.load(Ordering::Relaxed).min(self.bytes_total)
     }
@@ -322,7 +322,7 @@ impl BackgroundJob {
         params.sstable_format.unwrap_or(self.sstable_format)
     }
 
-    /// Whether it may take long, and waits for nothing.
+    /// Returns whether the job may take long, and waits for nothing.
     pub fn is_compaction(&self) -> bool {
         matches!(self.work, Work::Compaction(_) | Work::IndexBuild(_))
     }

@@ -38,7 +38,7 @@ const SPLIT_CACHE_BYTES: usize = 1 << 20;
 pub struct OpenedShards {
     pub shards: Vec<(ShardStore, LogWriter)>,
     pub updates_replayed: u64,
-    /// Of unacknowledged writes at the ends of the logs.
+    /// Bytes of unacknowledged writes at the ends of the logs.
     pub torn_bytes: u64,
     /// Atomic batches that had not reached all their logs, none of which was acknowledged: nothing of them is left.
     pub write_sets_undone: u64,

@@ -28,7 +28,7 @@ const PARTITIONS_PER_LOOK: u32 = 64;
 pub(super) struct JobOutput<'a> {
     job: &'a BackgroundJob,
     options: WriterOptions,
-    /// What the SSTables are of: with columns that the table has no more where cells of them are kept.
+    /// Table that the SSTables are of, with columns that it has no more where cells of them are kept.
     table: Arc<TableMetadata>,
     splitter: Splitter,
     current: Option<SsTableWriter>,

@@ -16,7 +16,7 @@ use helenus_sstable::error::ReadError;
 use helenus_sstable::source::{PartitionCursor, Unfiltered};
 use helenus_sstable::{Pages, SsTable, SsTableCursor};
 
-/// What one step of a read has found in SSTables and not in the row cache. Costs nothing while there is none.
+/// Rows and deletions that one step of a read has found in SSTables and not in the row cache. Costs nothing while there is none.
 #[derive(Debug, Default)]
 pub(super) struct Fills {
     slots: OnceCell<Box<[OnceCell<Fill>; GAPS_MAX]>>,
@@ -43,7 +43,7 @@ pub(super) struct PartitionRead<'a> {
     pub fills: &'a Fills,
 }
 
-/// What hides older files: those whose last write is at or before a deletion, or before everything in a complete row.
+/// Bounds that hide older files: those whose last write is at or before a deletion, or before everything in a complete row.
 #[derive(Clone, Copy)]
 pub(super) struct Settled {
     pub deletion: DeletionTime,
@@ -56,11 +56,11 @@ pub(super) struct Sources<'a> {
     boxed: Vec<Box<dyn PartitionCursor + 'a>>,
 }
 
-/// What was opened of the SSTables that matter.
+/// Result of opening the SSTables that matter.
 struct Opened {
-    /// Whether that is all there is in SSTables, whatever memtables hide of it.
+    /// True if the opened ones are all there is in SSTables, whatever memtables hide of it.
     is_whole: bool,
-    /// Whether an index had to be asked.
+    /// True if an index had to be asked.
     is_consulted: bool,
 }
 
@@ -231,7 +231,7 @@ impl Fills {
         self.sstables_touched.get()
     }
 
-    /// Whether anything was looked for in SSTables to be cached.
+    /// Returns whether nothing was looked for in SSTables to be cached.
     pub fn is_empty(&self) -> bool {
         self.slots.get().is_none()
     }
@@ -276,7 +276,7 @@ impl Fills {
     }
 }
 
-/// What is cached of a partition, and from SSTables what is not.
+/// Cursor over what is cached of a partition, and from SSTables what is not.
 pub(super) struct CachedSource<'a> {
     read: PartitionRead<'a>,
     partition: &'a CachedPartition,
@@ -364,7 +364,7 @@ impl PartitionCursor for CachedSource<'_> {
 /// A cursor whose first element may have been looked at before it is merged.
 pub(super) struct BegunCursor<C> {
     cursor: C,
-    /// What the first `advance` said, until it is asked for.
+    /// Result of the first `advance`, until it is asked for.
     first: Option<bool>,
     /// The timestamp below which its first row lets nothing else show, where that was looked at.
     settled_below_us: i64,

@@ -262,7 +262,7 @@ impl<'a> TableRead<'a> {
         }
     }
 
-    /// Whether the row cache has a part in the read. What a scan passes would displace what others come back to.
+    /// Returns whether the row cache has a part in the read. What a scan passes would displace what others come back to.
     fn is_cached(&self) -> bool {
         let is_of_one = matches!(self.command.partitions, PartitionRange::One { .. });
         self.rows.is_enabled() && is_of_one && !self.bypasses_cache
@@ -492,7 +492,7 @@ impl<'a> TableRead<'a> {
     }
 }
 
-/// Of a scan's parts, what is not before the place of a partition.
+/// Returns the rest of a scan's parts that is not before the place of a partition.
 fn parts_left<'k>(
     parts: &[PartitionSpan<'k>],
     place: PartitionBound<'k>,

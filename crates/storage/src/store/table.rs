@@ -1,4 +1,4 @@
-//! What one shard holds of one table.
+//! State of one table on one shard.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -25,7 +25,7 @@ use helenus_sstable::{Descriptor, SsTable};
 #[derive(Debug)]
 pub(super) struct Absorption {
     pub memtable: Arc<Memtable>,
-    /// What comes before is done.
+    /// Token from which on it is to be done; what comes before is.
     pub from: Token,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Table {
     pub active: Memtable,
     /// Being flushed or waiting for it, oldest first.
     pub sealed: Vec<Sealed>,
-    /// Of the last try to flush the first of these, if it failed.
+    /// Failure of the last try to flush the first of these, if it failed.
     pub flush_failure: Option<FlushFailure>,
     pub rewrite: Option<Rewrite>,
     /// Where the log ends to have what was written to it again, until all of that is flushed.
@@ -78,7 +78,7 @@ pub(super) struct Table {
     /// There are SSTables that did not open. They may hold what tombstones of the others hide, and a later salvage must not
     /// bring it back.
     pub has_refused: bool,
-    /// What a flush makes, smoothed; 0 before the first.
+    /// Bytes that a flush makes, smoothed; 0 before the first.
     pub flush_bytes: u64,
     /// Seconds since the Unix epoch at which SSTables were made, by this process.
     pub created_at_s: HashMap<Descriptor, u32, FixedState>,
@@ -147,7 +147,7 @@ impl Table {
             .sort_by_key(|sstable| Reverse(sstable.statistics().timestamp_us_max));
     }
 
-    /// Whether a job is under way whose files a crash would bring back after the table was emptied.
+    /// Returns whether a job is under way whose files a crash would bring back after the table was emptied.
     pub fn has_files_to_come_or_go(&self) -> bool {
         !self.jobs.is_empty() || self.removals > 0 || self.is_undecided || self.truncation.is_pending()
     }
@@ -159,7 +159,7 @@ impl Table {
         std::iter::once(&self.active).chain(sealed).chain(absorbing)
     }
 
-    /// Whether there is nothing but the memtable that takes the writes.
+    /// Returns whether there is nothing but the memtable that takes the writes.
     pub fn is_in_active(&self) -> bool {
         self.sealed.is_empty() && self.sstables.is_empty() && self.absorbing.is_empty()
     }

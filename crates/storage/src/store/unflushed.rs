@@ -20,14 +20,14 @@ use crate::commitlog::{CommitLog, LogAppendError, LogError, LogPosition, LogWrit
 use crate::error::WriteError;
 use crate::memtable::Memtable;
 
-/// Of what memtables may hold, the part that all tables together may whose flushes have failed again: the rest stays for
-/// those whose flushes work.
+/// Divisor of what memtables may hold: this part is for all tables together whose flushes have failed again, the rest stays
+/// for those whose flushes work.
 const UNFLUSHED_SHARE: usize = 4;
 /// One failure may be the disk's that passes; a table that fails again refuses writes beyond its bound.
 const FAILURES_MIN: u32 = 2;
 /// How often the log of the node says of a table that it cannot be flushed.
 const SAID_AGAIN_NS: u64 = 3600 * 1_000_000_000;
-/// What one step writes again: a millisecond of copying, between two of which requests are answered.
+/// Bytes that one step writes again: a millisecond of copying, between two of which requests are answered.
 const REWRITE_STEP_BYTES: usize = 1 << 20;
 
 /// A table that has sealed memtables which could not be flushed.
@@ -35,9 +35,9 @@ const REWRITE_STEP_BYTES: usize = 1 << 20;
 pub struct UnflushedTable {
     pub keyspace: Arc<str>,
     pub table: Arc<str>,
-    /// What its memtables hold.
+    /// Bytes that its memtables hold.
     pub bytes: u64,
-    /// Of the last try.
+    /// Reason of the last failure.
     pub reason: String,
 }
 
@@ -73,7 +73,7 @@ impl FlushFailure {
 }
 
 impl Table {
-    /// Whether a flush that was asked for may still come about.
+    /// Returns whether a flush that was asked for may still come about.
     fn is_flush_awaited(&self) -> bool {
         let is_answered = |failure: &FlushFailure| failure.is_answer;
         !self.sealed.is_empty() && !self.flush_failure.as_ref().is_some_and(is_answered)
@@ -84,7 +84,7 @@ impl Table {
         failure.is_some_and(|failure| failure.count >= FAILURES_MIN)
     }
 
-    /// Whether the table takes more although its flushes fail.
+    /// Checks that the table takes more although its flushes fail.
     #[cold]
     pub fn check_unflushed(&self, options: &StoreOptions, schedule: &Schedule) -> Result<(), WriteError> {
         let bytes_max = options.memtable_bytes_max / UNFLUSHED_SHARE / schedule.failing_tables.max(1);
@@ -111,8 +111,8 @@ impl Table {
 }
 
 impl ShardStore {
-    /// Whether sealed memtables of a table, or of any with `None`, are still to be flushed, without those that could not
-    /// be since [`ShardStore::flush`] was called.
+    /// Returns whether sealed memtables of a table, or of any with `None`, are still to be flushed, without those that could
+    /// not be since [`ShardStore::flush`] was called.
     pub fn awaits_flush(&self, id: Option<TableId>) -> bool {
         match id {
             None => self.tables.values().any(Table::is_flush_awaited),
@@ -212,7 +212,7 @@ impl ShardStore {
         }
     }
 
-    /// Whether any has ended.
+    /// Takes a step of each rewrite; returns whether any has ended.
     fn continue_rewrites(&mut self) -> bool {
         let rewriting = self.tables.iter().filter(|(_, table)| table.rewrite.is_some());
         let rewriting: Vec<TableId> = rewriting.map(|(id, _)| *id).collect();
@@ -303,7 +303,8 @@ impl Table {
         }
     }
 
-    /// Whether the log has writes that may be flushed by now and that a start would bring back: what hides them must not go.
+    /// Returns whether the log has writes that may be flushed by now and that a start would bring back: what hides them must
+    /// not go.
     pub fn is_rewritten(&self) -> bool {
         self.rewrite.is_some() || self.is_rewritten_to.is_some()
     }

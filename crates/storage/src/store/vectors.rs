@@ -23,7 +23,7 @@ const UNITS_PER_STEP: u32 = 2_048;
 /// Rows that a step of filling reads before it notes where it stands.
 const ROWS_PER_FILL: usize = 256;
 
-/// What became of a step in the background.
+/// Outcome of a step in the background.
 #[derive(Debug)]
 pub enum Tended {
     /// There is nothing to do, until something is written.
@@ -125,12 +125,12 @@ impl Table {
         }
     }
 
-    /// What the table has is not what indexes of vectors were fed with.
+    /// Empties the indexes of vectors: the table has other data than they were fed with.
     pub fn forget_vectors(&mut self) {
         self.vectors.iter_mut().for_each(VectorIndex::forget);
     }
 
-    /// Whether an index of vectors lacks rows; `None` for another one.
+    /// Returns whether an index of vectors lacks rows; `None` for another one.
     pub fn is_filling_vectors(&self, index: IndexId) -> Option<bool> {
         let index = self.vector_index(index)?;
         Some(matches!(index.content, Content::Partial { .. }))
@@ -177,7 +177,7 @@ impl ShardStore {
         Tended::Nothing
     }
 
-    /// Of a step that did something else.
+    /// Keeps indexes of vectors within their memory, after a step that did something else.
     pub fn tend_vectors_between(&mut self) -> Tended {
         self.bound_vectors();
         Tended::Some

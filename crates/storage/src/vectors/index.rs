@@ -26,7 +26,7 @@ pub(crate) struct VectorIndex {
     pub generation: u64,
 }
 
-/// What an index has of the rows.
+/// Content of an index, by how many of the rows are in it.
 #[derive(Debug)]
 pub(crate) enum Content {
     /// Rows up to this token, and those that were written since it was begun.
@@ -168,7 +168,7 @@ impl VectorIndex {
         }
     }
 
-    /// What may be searched: `None` while rows are missing.
+    /// Returns the nodes to search; `None` while rows are missing.
     pub fn whole(&self) -> Option<&Nodes> {
         match &self.content {
             Content::Whole { nodes, .. } => Some(nodes),

@@ -22,10 +22,10 @@ pub(super) struct NodeRows {
     key_bytes: usize,
 }
 
-/// What is known of a node beside its vector.
+/// Data of a node beside its vector.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeRow {
-    /// Of the vector's cell.
+    /// Timestamp of the vector's cell.
     pub timestamp_us: i64,
     /// When that expires, in seconds since the Unix epoch.
     pub expires_at_s: u32,

@@ -22,7 +22,7 @@ pub struct NearestSearch {
     at: Option<u32>,
 }
 
-/// What comes next of a search.
+/// Next result of a search.
 #[derive(Debug)]
 pub enum NextNearest {
     /// A row that may be the nearest of those that are left. It is to be read: its vector may be another one by now.

@@ -88,7 +88,7 @@ pub fn slice_of((start, end): &(Place, Place)) -> Slice {
     }
 }
 
-/// What a read must give, partitions in token order, empty ones left out.
+/// Computes the answer that a read must give, partitions in token order, empty ones left out.
 pub fn expected(
     model: &BTreeMap<Vec<u8>, NaivePartition>,
     slices: &[(Place, Place)],

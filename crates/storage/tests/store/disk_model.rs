@@ -9,7 +9,7 @@ use super::node::Node;
 use super::table::{indexed_schema, plain_schema, schema};
 use super::writes::Writer;
 
-/// What a run may do besides writing, reading and restarting.
+/// Events allowed in a run, besides writing, reading and restarting.
 #[derive(Clone, Copy)]
 struct Rules {
     crashes: bool,

@@ -1,4 +1,4 @@
-//! What becomes of indexes: made on data, damaged, dropped, emptied, and what they cost.
+//! Life of indexes: made on data, damaged, dropped, emptied, and what they cost.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -21,7 +21,7 @@ use super::writes::Writer;
 pub struct Wanted {
     index: Arc<IndexMetadata>,
     value: Vec<u8>,
-    /// Of an entry.
+    /// Key of an entry.
     key: Vec<u8>,
     /// Up to this value, not only it.
     to: Option<Vec<u8>>,
@@ -115,7 +115,7 @@ fn wanted(writer: &Writer, table: &TableMetadata, answers: &[(Vec<u8>, Answer)])
     wanted
 }
 
-/// What a read gives.
+/// Reads, and returns the answer.
 pub fn read(store: &mut ShardStore, command: &ReadCommand<'_>, suspends: bool) -> Vec<(Vec<u8>, Answer)> {
     let mut collected = Collected::default();
     match suspends {

@@ -47,7 +47,7 @@ pub struct NaivePartition {
     pub writes: Vec<Write>,
 }
 
-/// What a read must answer: the static row's cells, and per row its marker's timestamp and its cells.
+/// Answer that a read must give: the static row's cells, and per row its marker's timestamp and its cells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub static_cells: LiveCells,
@@ -230,7 +230,7 @@ fn live(versions: Vec<&RowWrite>, outer_us: i64, now_s: u32) -> (Option<i64>, Li
     )
 }
 
-/// Who wins, as an order: newer, then dead or dying, then dead, then later, then shorter ttl, then larger value.
+/// Rank of a cell; the highest wins: newer, then dead or dying, then dead, then later, then shorter ttl, then larger value.
 fn rank(cell: &Cell) -> (i64, bool, bool, u32, std::cmp::Reverse<u32>, &[u8]) {
     let is_mortal = cell.local_deletion_s != NEVER_S;
     let is_dead = is_mortal && cell.ttl_s == 0;

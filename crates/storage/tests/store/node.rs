@@ -35,7 +35,7 @@ pub struct Node {
     /// Every write of each partition that the node took, acknowledged or not. After a crash there may be several
     /// histories that would answer alike; reads tell them apart as they can.
     model: BTreeMap<Vec<u8>, Vec<NaivePartition>>,
-    /// Of each partition the first write that is not acknowledged, and the positions from there on.
+    /// Log positions of each partition's writes, from the first that is not acknowledged on.
     pending: BTreeMap<Vec<u8>, Vec<LogPosition>>,
     seed: u64,
 }
@@ -245,7 +245,7 @@ impl Node {
         self.shards[0].0.compactions()
     }
 
-    /// Of the SSTables of the first shard, ascending.
+    /// Returns the levels of the SSTables of the first shard, ascending.
     pub fn levels_of_first_shard(&self) -> Vec<u32> {
         let sstables = self.shards[0].0.sstables(self.table.id);
         let mut levels: Vec<u32> = sstables
@@ -256,7 +256,7 @@ impl Node {
         levels
     }
 
-    /// Of each shard.
+    /// Returns the number of SSTables of each shard.
     pub fn sstable_counts(&self) -> Vec<usize> {
         self.shards
             .iter()

@@ -46,7 +46,7 @@ impl Reading {
         }
     }
 
-    /// Whether to go on.
+    /// Takes an element; returns whether to go on.
     fn take(&mut self, element: Unfiltered<'_>) -> bool {
         match element {
             Unfiltered::Row { clustering, row } => {
@@ -218,7 +218,7 @@ impl Model {
         reading.content
     }
 
-    /// Whether the reading goes on.
+    /// Reads slices from the truth; returns whether the reading goes on.
     fn read_truth(
         &self,
         key: &[u8],

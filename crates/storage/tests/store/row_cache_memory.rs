@@ -1,4 +1,4 @@
-//! What a cached row costs in memory, as the cache counts it and as the allocator does.
+//! Memory of a cached row, as the cache counts it and as the allocator does.
 
 use std::cell::RefCell;
 use std::sync::Arc;

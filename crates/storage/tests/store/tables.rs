@@ -130,7 +130,7 @@ impl Tables {
     }
 }
 
-/// What a shard does between two requests must not wait for the disk.
+/// Does work of a shard between two requests, which must not wait for the disk.
 fn without_the_disk<T>(disk: &SimulatedDisk, work: impl FnOnce() -> T) -> T {
     let before = disk.usage();
     let done = work();

@@ -32,7 +32,7 @@ use super::table::{self, NUMBER, TEXT, index, packed, schema_of};
 
 const DIMENSION: usize = 16;
 const SIMILARITY: Similarity = Similarity::Euclidean;
-/// Of the store's clock.
+/// Start of the store's clock, in seconds.
 const START_S: u64 = 1_000;
 
 /// Key and clustering.
@@ -240,7 +240,7 @@ impl Indexed {
         vectors
     }
 
-    /// What a search hands out in order, at most so many; `None` where the index says nothing.
+    /// Returns what a search hands out in order, at most so many; `None` where the index says nothing.
     fn search(&mut self, query: &[f32], count_max: usize) -> Option<Vec<Row>> {
         let (table, index, now_s) = (self.table.id, self.table.indexes.first()?.id, self.now_s);
         let store = self.store();

@@ -334,7 +334,7 @@ fn key(number: u64) -> Vec<u8> {
     vec![number as u8; 3]
 }
 
-/// What a run has met of what it is for.
+/// Counts of the events that a run is for.
 #[derive(Debug, Default)]
 struct Met {
     batches: usize,

@@ -17,15 +17,15 @@ use helenus_vfs::{Disk, RealDisk, SystemClock};
 /// Rows of the smaller partition; the larger one has four times as many.
 const ROWS: u32 = 10_000;
 const VALUE_BYTES: usize = 200;
-/// Of memtables and caches together.
+/// Bytes of memtables and caches together.
 const MEMORY_BYTES: usize = 4 << 20;
-/// What four times the rows may add: the format's own index of the partition, which a writer holds until its end.
+/// Bytes that four times the rows may add: the format's own index of the partition, which a writer holds until its end.
 const GROWTH_BYTES_MAX: usize = 512 << 10;
 
 /// Cells that make the large row, each of a 16th of it.
 const CELLS: usize = 16;
 const ROW_BYTES: usize = 8 << 20;
-/// What the test's client takes, less what an answer has around the row.
+/// Longest answer that the test's client takes, in bytes, less what an answer has around the row.
 const ANSWER_BYTES_MAX: usize = 15 << 20;
 /// How many times the large row is in memory when most of it is: as it was read from the disk, merged, in the answer, the
 /// frame and the test's own copy.

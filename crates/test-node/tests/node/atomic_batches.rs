@@ -88,7 +88,7 @@ fn a_batch_that_one_shard_refuses_leaves_nothing_on_another() {
     );
 }
 
-/// What is not atomic may be done by half; then nobody may be told that nothing was done.
+/// Statements that are not atomic may be done by half; then nobody may be told that nothing was done.
 #[test]
 fn a_statement_that_one_shard_refuses_and_another_does_is_no_overload() {
     let node = node_with_full_shard();

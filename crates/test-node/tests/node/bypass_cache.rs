@@ -19,7 +19,7 @@ fn filled() -> TestNode {
     node
 }
 
-/// What rows, decompressed and packed pages take, and how often rows were looked for in their cache.
+/// Returns the bytes of rows, decompressed and packed pages, and how often rows were looked for in their cache.
 fn caches(node: &TestNode) -> (u64, u64, u64, u64) {
     node.on_shard(0, |shard| {
         let snapshot = shard.metrics_snapshot();

@@ -1,4 +1,4 @@
-//! What an operator asks to be compacted, on a whole node.
+//! Compactions that an operator asks for, on a whole node.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;

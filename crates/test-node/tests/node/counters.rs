@@ -144,7 +144,7 @@ fn flushes_compactions_and_restarts_change_no_counter() {
     assert_eq!(totals(&node, 6), expected);
 }
 
-/// What was acknowledged is there, and nothing is there twice.
+/// Acknowledged increments are there, and none is there twice.
 #[test]
 fn a_crash_takes_no_acknowledged_increment_and_adds_none() {
     const KEYS: i32 = 3;
@@ -268,7 +268,7 @@ fn an_update_of_many_counters_of_a_partition_counts_each_once() {
     }
 }
 
-/// Whoever comes first brings the pages; the others count on what it has written.
+/// The first to come brings the pages; the others count on what it has written.
 #[test]
 fn increments_of_counters_that_are_not_in_memory_add_up() {
     const KEYS: i32 = 40;

@@ -1,4 +1,4 @@
-//! What is decided on rows that are stored, by many clients at once.
+//! Decisions on rows that are stored, by many clients at once.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ fn on_shard(shard: usize) -> Execution {
     }
 }
 
-/// Whether a conditional statement was applied, and what stands behind that.
+/// Returns whether a conditional statement was applied, and the values that stand behind that.
 fn decided(answer: Option<Answer>) -> (bool, Vec<Option<Vec<u8>>>) {
     let Some(Answer::Rows(rows)) = answer else {
         panic!("{answer:?}");
@@ -178,7 +178,7 @@ fn a_decision_on_rows_on_the_disk_is_the_same() {
     }
 }
 
-/// Of statements that were prepared, each with its own values; the columns of the answer change from one to the next.
+/// A batch of prepared statements, each with its own values; the columns of the answer change from one to the next.
 #[test]
 fn a_batch_message_is_decided_as_a_whole() {
     let node = node();
@@ -219,7 +219,7 @@ fn a_batch_message_is_decided_as_a_whole() {
     }
 }
 
-/// What a client wrote in the future hid what was answered as applied, as in Cassandra.
+/// A client's write in the future hid what was answered as applied, as in Cassandra.
 #[test]
 fn what_was_applied_is_there() {
     let node = node();
@@ -248,7 +248,7 @@ fn what_was_applied_is_there() {
     assert_eq!(int(&node.rows("SELECT v FROM k.f WHERE p = 2")[0][0]), 2);
 }
 
-/// What lets syncs through, once it is open.
+/// Gate that lets syncs through, once it is open.
 #[derive(Default)]
 struct Gate {
     is_shut: Mutex<bool>,

@@ -11,7 +11,7 @@ use helenus_test_node::{HookedDisk, TestNode, options};
 use helenus_tools::host::Host;
 use helenus_vfs::{Disk, Operation, SimulatedDisk, SystemClock};
 
-/// What shards' threads ask of the disk while somebody watches.
+/// Disk calls of the shards' threads while somebody watches.
 #[derive(Clone, Default)]
 struct Watched {
     is_watching: Arc<AtomicBool>,
@@ -24,7 +24,7 @@ struct Bench {
 }
 
 impl Watched {
-    /// Of a node of two shards.
+    /// Returns the options of a node of two shards.
     fn options(&self) -> NodeOptions {
         let watched = self.clone();
         let hook = move |operation: Operation, path: &Path| {

@@ -10,7 +10,7 @@ use helenus_test_node::{Answer, Execution, HookedDisk, TestNode, options};
 use helenus_types::{shard_of, token_of};
 use helenus_vfs::{ManualClock, MemoryDisk, Operation, SystemClock};
 
-/// What the operating system says then.
+/// Error number of the operating system (EMFILE).
 const TOO_MANY_OPEN_FILES: i32 = 24;
 
 /// How often a test looks whether a node has stopped, and how many times: for a minute, many times what it takes.
@@ -109,7 +109,7 @@ fn a_batch_waits_for_the_log_whichever_table_comes_last() {
     assert_eq!(node.execute(inserts[0]), Answer::Void);
 }
 
-/// Whether the log of a shard needs a new segment, which a disk may refuse.
+/// Returns whether an operation makes a new segment of a shard's log, which a disk may refuse.
 fn is_new_segment(operation: Operation, path: &Path) -> bool {
     operation == Operation::Create && path.to_string_lossy().contains("/segment-")
 }

@@ -1,4 +1,4 @@
-//! What partitions are asked for is seen without configuration, on whichever shard they are.
+//! Hot partitions, seen without configuration on whichever shard they are.
 
 use std::sync::Arc;
 

@@ -29,7 +29,7 @@ const INDEXES: [&str; 7] = [
     "m_attached ON k.t (entries(m)) USING 'sai'",
     "c_attached ON k.t (c) USING 'sai'",
 ];
-/// What the indexes serve without leave to filter.
+/// Conditions that the indexes serve without leave to filter.
 const CONDITIONS: [&str; 12] = [
     "v = 3",
     "v > 20",
@@ -342,7 +342,7 @@ fn an_index_is_made_once_another_shard_gives_its_compactor_back() {
     check(&node, "with one compactor for both shards");
 }
 
-/// What a shard counts of its reads, as a check of indexes believes it.
+/// A shard's count of reads by an index, as a check of indexes believes it.
 #[test]
 fn reads_by_an_index_are_counted_and_scans_are_not() {
     let node = start(Arc::new(MemoryDisk::new()), 1);

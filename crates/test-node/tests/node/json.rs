@@ -11,8 +11,8 @@ use helenus_vfs::{MemoryDisk, SystemClock};
 /// Elements of a text far beyond what is decoded where a statement arrives.
 const ELEMENTS: usize = 20_000;
 
-/// Of the shard's thread, for a text that it does not decode: the update, and what the test's client takes there. Each element
-/// decoded takes one.
+/// Most allocations of the shard's thread, for a text that it does not decode: the update, and what the test's client takes
+/// there. Each element decoded takes one.
 const ALLOCATIONS_MAX: u64 = 2_000;
 
 fn node(shard_count: u16) -> TestNode {
@@ -126,7 +126,7 @@ fn rows_come_back_from_what_they_are_as_json() {
     }
 }
 
-/// What a conditional statement decodes holds its shard.
+/// A conditional statement holds its shard while it decodes a text.
 #[test]
 fn long_texts_are_refused_beside_conditions() {
     let node = node(1);

@@ -10,7 +10,7 @@ use helenus_vfs::{MemoryDisk, SystemClock};
 /// Far beyond what is bound where a statement arrives.
 const VALUES: usize = 20_000;
 
-/// What a shard may take from the heap for a statement that is not long: a read, its answer, and what the test's client
+/// Most allocations of a shard from the heap for a statement that is not long: a read, its answer, and what the test's client
 /// takes there.
 const ALLOCATIONS_MAX: u64 = 1_000;
 
@@ -97,7 +97,7 @@ fn many_values_of_a_filter_are_bound_beside_the_shards() {
     assert!(allocations <= ALLOCATIONS_MAX, "{allocations}");
 }
 
-/// Of the shard's thread for each partition that is written: the memtable's.
+/// Most allocations of the shard's thread for each partition that is written: the memtable's.
 const ALLOCATIONS_PER_PARTITION_MAX: u64 = 3;
 
 /// All updates were built and applied in one go.

@@ -188,7 +188,7 @@ fn long_statements_go_on_while_the_schema_changes() {
     }
 }
 
-/// What DESCRIBE prints takes time in proportion to the schema, and whoever came behind it waited.
+/// The output of DESCRIBE takes time in proportion to the schema, and whoever came behind it waited.
 #[test]
 fn who_comes_behind_a_describe_does_not_wait_for_it() {
     let node = node_with_table(1);

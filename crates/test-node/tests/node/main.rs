@@ -1,4 +1,4 @@
-//! What a whole node promises, room by room. One program, as each would link the whole node; what counts the memory
+//! Promises of a whole node, room by room. One program, as each would link the whole node; what counts the memory
 //! of its process or its threads has one of its own beside it.
 
 mod atomic_batches;

@@ -71,7 +71,7 @@ impl Bench {
     }
 }
 
-/// What a statement took can be brought back, and Cassandra's names say which it was.
+/// Rows that a statement took can be brought back, and Cassandra's names say which it was.
 #[test]
 fn truncate_and_drop_leave_snapshots_of_what_they_take() {
     let disk = Arc::new(MemoryDisk::new());

@@ -1,4 +1,4 @@
-//! What shards know of prepared statements: plans of the schema that is in force, and not too many.
+//! Prepared statements on shards: plans of the schema that is in force, and not too many.
 
 use std::sync::mpsc;
 

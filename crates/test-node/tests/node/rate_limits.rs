@@ -8,7 +8,7 @@ use helenus_vfs::{ManualClock, MemoryDisk};
 
 const SHARDS: u16 = 2;
 
-/// What a partition that was idle gets at once: a tenth of a second's worth, and the request that goes beyond it.
+/// Requests that a partition that was idle gets at once: a tenth of a second's worth, and the request that goes beyond it.
 const READS_AT_ONCE: usize = 11;
 const WRITES_AT_ONCE: usize = 6;
 

@@ -1,4 +1,4 @@
-//! What a restore replaced and a truncation took stays gone when the power fails; what was acknowledged stays.
+//! Rows that a restore replaced or a truncation took stay gone when the power fails; acknowledged rows stay.
 
 use std::sync::Arc;
 use std::time::Duration;

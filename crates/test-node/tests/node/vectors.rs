@@ -22,7 +22,7 @@ const SIMILARITIES: [(&str, Similarity); 3] = [
     ("euclidean", Similarity::Euclidean),
 ];
 
-/// Of rows by key: the vectors of the columns a, b and c, which are indexed each by another similarity, and x.
+/// Expected rows by key: the vectors of the columns a, b and c, which are indexed each by another similarity, and x.
 type Model = BTreeMap<(i32, i32), ([Option<Vec<f32>>; 3], i32)>;
 
 /// A small generator of numbers: the same from the same seed.

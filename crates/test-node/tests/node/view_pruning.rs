@@ -57,7 +57,7 @@ fn rows(node: &TestNode, table: &str) -> Vec<Row> {
     rows
 }
 
-/// What a statement has checked and removed.
+/// Runs a statement; returns how many rows it has checked and removed.
 fn prune(node: &TestNode, statement: &str) -> (i64, i64) {
     let counts = node.rows(statement);
     let count = |place: usize| i64::from_be_bytes(counts[0][place].as_deref().unwrap().try_into().unwrap());

@@ -30,7 +30,7 @@ struct View {
 
 const COLUMNS: &str = "p, c, a, b, m";
 
-/// Of rows as `COLUMNS` are.
+/// Views of a table whose rows are as `COLUMNS` are.
 const VIEWS: [View; 4] = [
     View {
         name: "by_a",
@@ -322,7 +322,7 @@ fn views_are_what_their_base_makes_them_with_timestamps_in_any_order() {
     }
 }
 
-/// Whether a base row has to be read at all depends on all the views of its table.
+/// All the views of a table decide whether a base row has to be read at all.
 #[test]
 fn views_that_are_alone_are_what_their_base_makes_them() {
     for (place, view) in VIEWS.iter().enumerate() {
@@ -403,8 +403,8 @@ fn a_view_is_built_of_what_was_there_and_kept_up_to_date_meanwhile() {
     check(&node, &[&VIEWS[0]], "built again");
 }
 
-/// What the builders of a dropped view wrote of its name was taken for progress of the next view of that name, which lacked rows
-/// and was said to be built.
+/// Entries that the builders of a dropped view wrote of its name were taken for progress of the next view of that name, which
+/// lacked rows and was said to be built.
 #[test]
 fn a_view_made_in_the_place_of_one_that_is_being_built_is_whole() {
     let slow = HookedDisk::new(Arc::new(MemoryDisk::new()), |operation, path| {
@@ -545,7 +545,7 @@ fn a_deletion_of_many_rows_reaches_the_view() {
     assert!(node.rows("SELECT p FROM k.by_a").is_empty());
 }
 
-/// Of two values of the same time the larger one stays, wherever it lies: what memory has of a row is not all of it where a file
+/// The larger of two values of the same time stays, wherever it lies: what memory has of a row is not all of it where a file
 /// has something as old.
 #[test]
 fn a_file_as_old_as_the_row_in_memory_counts() {

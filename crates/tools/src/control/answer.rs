@@ -1,4 +1,4 @@
-//! What a node answers: progress now and then, and at the end what came of it.
+//! Answers of a node: progress now and then, and at the end what came of it.
 
 use helenus_storage::store::ShardCompactions;
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ pub struct RefusedSsTable {
 }
 
 impl RefusedSsTable {
-    /// What an operator can do about those of a table.
+    /// Advice to an operator about those of a table.
     pub fn advice(keyspace: &str, table: &str) -> String {
         format!(
             "{keyspace}.{table} is read without what these files hold, and keeps all its tombstones. Bring it back from a copy \
@@ -68,7 +68,7 @@ impl RefusedSsTable {
     }
 }
 
-/// Of all shards.
+/// Compactions of all shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compactions {
     pub running: Vec<RunningTask>,

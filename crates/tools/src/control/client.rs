@@ -21,7 +21,7 @@ pub enum ClientError {
     Refused(String),
 }
 
-/// Whether a node answers on a data folder's control socket.
+/// Returns whether a node answers on a data folder's control socket.
 pub fn is_served(root: &Path) -> bool {
     UnixStream::connect(root.join(SOCKET)).is_ok()
 }

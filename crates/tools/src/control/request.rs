@@ -1,4 +1,4 @@
-//! What an operator asks of a node.
+//! Requests of an operator to a node.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub enum Request {
         #[serde(default)]
         tables: TableChoice,
         name: String,
-        /// What the tables hold goes; else the snapshot's rows are merged with it.
+        /// True if what the tables hold goes; else the snapshot's rows are merged with it.
         #[serde(default)]
         replace: bool,
     },
@@ -86,7 +86,7 @@ pub enum Request {
 pub struct RequestError(#[from] serde_json::Error);
 
 impl Request {
-    /// Whether only a running node can do it.
+    /// Returns whether only a running node can do it.
     pub fn needs_node(&self) -> bool {
         matches!(
             self,

@@ -106,7 +106,7 @@ impl<'a> JsonPrinter<'a> {
         self.out.write_all(bracket)
     }
 
-    /// What separates a value from the one before; a field's value follows its name.
+    /// Prints the separator between a value and the one before; a field's value follows its name.
     fn next_value(&mut self) -> io::Result<()> {
         match self.open.last() {
             Some(open) if open.is_array => self.next_entry(self.compact_arrays),

@@ -176,7 +176,7 @@ impl PartitionWriter<'_, '_> {
         self.json.end_object()
     }
 
-    /// What a prefix leaves open is a star.
+    /// Prints the values of a prefix; a column that it leaves open is a star.
     fn clustering(&mut self, prefix: &[u8]) -> io::Result<()> {
         if prefix.is_empty() {
             return Ok(());

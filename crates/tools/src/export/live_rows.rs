@@ -17,7 +17,7 @@ use helenus_storage::merge::MergedScanner;
 use helenus_types::CqlType;
 use helenus_types::partition_key::partition_key_components;
 
-/// What a column of a row holds.
+/// Value of a column in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     Null,

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::import::ImportError;
 use crate::target::TargetError;
 
-/// What was written.
+/// Files, partitions, rows and bytes that an export wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exported {
     pub files: Vec<String>,

@@ -109,7 +109,7 @@ fn schema(table: &TableMetadata) -> Result<TypePtr, ParquetError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Boolean,
-    /// Of so many bytes.
+    /// Integer of so many bytes.
     Int32(i8),
     Date,
     Int64,
@@ -182,7 +182,7 @@ impl Form {
 struct Column {
     form: Form,
     values: Values,
-    /// Of each row: 1 for a value, 0 for null.
+    /// Definition level of each row: 1 for a value, 0 for null.
     levels: Vec<i16>,
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::snapshot::{SNAPSHOTS, table_folder_name};
 
-/// What a path tells; each may be missing.
+/// Keyspace and table that a path tells; each may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     pub keyspace: Option<String>,

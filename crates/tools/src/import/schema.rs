@@ -18,7 +18,7 @@ use super::ImportError;
 use crate::host::{Host, HostError};
 use crate::schema_text::SCHEMA_FILE;
 
-/// What told the table's columns.
+/// Source of the table's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemaSource {
@@ -37,7 +37,7 @@ pub struct TextSchema {
     pub table: String,
     /// In order, without those that say nothing about rows.
     pub statements: Vec<String>,
-    /// Of the indexes. Those of kinds that are not made here (of vectors, of classes of others) are left out.
+    /// Statements of the indexes. Those of kinds that are not made here (of vectors, of classes of others) are left out.
     indexes: Vec<String>,
 }
 
@@ -172,7 +172,7 @@ impl TextSchema {
     }
 }
 
-/// What an import has made before it found that it cannot take the files, as the schema was before.
+/// The schema as it was before an import: by it, what the import has made goes if it finds that it cannot take the files.
 pub(super) struct Undo {
     before: Arc<Schema>,
     keyspace: String,

@@ -32,7 +32,7 @@ pub struct ImportOptions {
     pub incumbents: Incumbents,
 }
 
-/// What was brought in.
+/// Outcome of an import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Imported {
     pub keyspace: String,

@@ -32,7 +32,7 @@ use crate::progress::{Progress, Unit};
 use crate::snapshot::SNAPSHOTS;
 use crate::target::{Target, TargetError};
 
-/// What came of one SSTable.
+/// Outcome of the scrub of one SSTable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scrubbed {
     pub file: String,
@@ -43,7 +43,7 @@ pub struct Scrubbed {
     pub partitions: u64,
     pub rows: u64,
     pub dropped: Vec<Dropped>,
-    /// What was wrong with the index; nothing is lost by that alone.
+    /// Damage of the index; nothing is lost by that alone.
     #[serde(default)]
     pub index_damage: Option<String>,
 }
@@ -51,7 +51,7 @@ pub struct Scrubbed {
 /// A stretch of data that is not in the new SSTable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dropped {
-    /// Of the partition, or of the last one that could be reached.
+    /// Key of the partition, or of the last one that could be reached.
     pub key: Option<String>,
     /// In the uncompressed data, where it is known.
     pub from: u64,

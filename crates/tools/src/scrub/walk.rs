@@ -6,7 +6,7 @@ use helenus_types::Token;
 pub struct Walk<'a> {
     salvage: &'a Salvage,
     pub reader: SalvageReader<'a>,
-    /// What is wrong with the index: it is believed until it contradicts the data.
+    /// Damage of the index, which is believed until it contradicts the data.
     pub index_damage: Option<String>,
     /// The partition that was written, or given up, last: what follows is behind it.
     pub last: Option<(Token, Vec<u8>)>,

@@ -21,7 +21,7 @@ use crate::times::instant_of_us;
 /// A compaction takes seconds, linking milliseconds; being overtaken ten times in a row is not chance.
 const ATTEMPTS_MAX: usize = 10;
 
-/// What was made of one table.
+/// Snapshot that was made of one table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Created {
     pub keyspace: String,
@@ -29,7 +29,7 @@ pub struct Created {
     pub name: String,
     pub sstables: u64,
     pub files: u64,
-    /// Of all links; no byte of it is new on the disk.
+    /// Bytes of all links, none of them new on the disk.
     pub bytes: u64,
     pub folder: PathBuf,
 }

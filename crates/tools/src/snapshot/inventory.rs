@@ -23,11 +23,11 @@ pub struct SnapshotInfo {
     #[serde(default)]
     pub expires_at: Option<String>,
     pub is_complete: bool,
-    /// Of SSTables.
+    /// Files of SSTables.
     pub files: u64,
-    /// Of all those files.
+    /// Bytes of all those files.
     pub bytes: u64,
-    /// Of those that the table does not have any more: what removing the snapshot frees.
+    /// Bytes of those that the table does not have any more: what removing the snapshot frees.
     pub true_bytes: u64,
     pub folder: PathBuf,
 }

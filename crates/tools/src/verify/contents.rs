@@ -60,8 +60,8 @@ struct Check {
     findings: Vec<Finding>,
 }
 
-/// Whether a partition read up to `at` ends at `position`. Where its last index block was full, the mark of its end is
-/// in no block and was not read.
+/// Returns whether a partition read up to `at` ends at `position`. Where its last index block was full, the mark of its end
+/// is in no block and was not read.
 fn is_end(at: u64, position: u64) -> bool {
     position == at || position == at + 1
 }
@@ -224,7 +224,7 @@ impl Check {
         }
     }
 
-    /// What the statistics say must hold of what was read; they may say less than could be said.
+    /// Checks the statistics against what was read; they may say less than could be said.
     fn statistics(&mut self, sstable: &SsTable) {
         let statistics = sstable.statistics();
         let counts = [
@@ -269,7 +269,7 @@ impl Check {
     }
 }
 
-/// Of all times that were read.
+/// Extremes of all times that were read.
 struct Extremes {
     timestamp_us_min: i64,
     timestamp_us_max: i64,

@@ -1,4 +1,4 @@
-//! What lies beside the data: the list of components, and the checksum of the whole data file.
+//! Files beside the data: the list of components, and the checksum of the whole data file.
 
 use std::io;
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::progress::Progress;
 use crate::target::{Target, TargetError};
 
-/// What was found out about one SSTable.
+/// Contents of one SSTable, and findings about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
     pub file: String,

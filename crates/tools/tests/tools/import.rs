@@ -1,5 +1,5 @@
-//! What an import makes of files that Cassandra 5.0.5 flushed: they come with our checksums, so that bits that turn later
-//! are found wherever the format itself would not notice.
+//! Imports of files that Cassandra 5.0.5 flushed: they come with our checksums, so that bits that turn later are found
+//! wherever the format itself would not notice.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

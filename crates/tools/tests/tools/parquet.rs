@@ -1,4 +1,4 @@
-//! What is exported as Parquet, read back by the crate's own reader, and compared with the same rows as CSV.
+//! Parquet exports, read back by the crate's own reader, and compared with the same rows as CSV.
 #![cfg(feature = "parquet")]
 
 use std::path::{Path, PathBuf};

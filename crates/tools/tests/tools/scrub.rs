@@ -165,7 +165,7 @@ fn check_rows(name: &str, saved: &Partition, wanted: &Partition) {
     }
 }
 
-/// What a scrub of the file makes while it is undamaged: the same without what its own deletions hide.
+/// Scrubs the file while it is undamaged: the result is the same without what its own deletions hide.
 fn scrubbed_whole(original: &Original) -> Partitions {
     let disk = disk_of(original.descriptor, &original.components);
     let out = PathBuf::from(OUT);

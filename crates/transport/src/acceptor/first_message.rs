@@ -1,4 +1,4 @@
-//! What a connection's first message is worth.
+//! Judgement of a connection's first message.
 
 use helenus_protocol::frame::{
     Envelope, EnvelopeFlags, EnvelopeHeader, FirstMessage, FrameError, FrameWriter, first_message,
@@ -14,7 +14,7 @@ use crate::metrics::ConnectionMetrics;
 /// A connection's first message, header included: a STARTUP with a dozen options is below 1 KiB.
 const FIRST_MESSAGE_BYTES_MAX: u32 = 4 * 1024;
 
-/// What becomes of a pending connection.
+/// Verdict on a pending connection.
 pub(super) enum Judgement {
     /// More bytes are needed.
     Incomplete,
@@ -24,7 +24,7 @@ pub(super) enum Judgement {
     Rejected(Rest),
 }
 
-/// What a rejected client may still have to say.
+/// Input that a rejected client may still have to send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     /// It has sent one message, to the end, and waits for the answer.
@@ -115,7 +115,7 @@ pub(super) fn judge(received: &[u8], answer: &mut Vec<u8>, metrics: &ConnectionM
     })
 }
 
-/// Whether a whole first message has arrived that a handshake may begin with.
+/// Returns whether a whole first message has arrived that a handshake may begin with.
 fn is_acceptable(received: &[u8]) -> Result<bool, Rejection> {
     let first = first_message(received, FIRST_MESSAGE_BYTES_MAX)
         .map_err(|error| Rejection::of_frame(received, error))?;
@@ -143,7 +143,7 @@ fn check(envelope: &Envelope<'_>) -> Result<(), Cause> {
     Ok(())
 }
 
-/// What a client may say before anything else.
+/// Returns whether a client may send the message before anything else.
 fn may_come_first(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::Startup | Opcode::Options)
 }

@@ -29,7 +29,7 @@ use crate::pending_connections::{PendingConnections, Queue};
 use crate::placement::Placement;
 use first_message::{Judgement, Rest};
 
-/// What is read at once of a connection in the acceptor: a first message and what a hasty client sends behind it.
+/// Bytes read at once of a connection in the acceptor: a first message and what a hasty client sends behind it.
 const READ_BYTES: usize = 8 * 1024;
 
 /// A turn of the acceptor, half of it for pending connections and half to accept others; the last one begun is finished.
@@ -56,7 +56,7 @@ const REJECTED_LINGER_MS: u64 = 250;
 /// datacenter.
 const LINGERING_MAX: usize = 256;
 
-/// What a refused client may still send before the connection is reset.
+/// Bytes that a refused client may still send before the connection is reset.
 const IGNORED_BYTES_MAX: usize = 1 << 20;
 
 /// The kernel is to wait with what is sent until more, or the end, comes: a segment less on both sides.
@@ -92,7 +92,7 @@ pub(crate) struct Acceptor {
     handshake_timeout_ms: u64,
     /// Pending connections of which the kernel has news.
     ready: Vec<u32>,
-    /// What is being read; nothing of it is kept between two connections.
+    /// Buffer of the bytes being read; nothing of it is kept between two connections.
     scratch: Box<[u8]>,
     answer: Vec<u8>,
     /// When the log was last told that connections wait.
@@ -102,7 +102,7 @@ pub(crate) struct Acceptor {
 
 /// Connections that were accepted elsewhere, and those that others go on with.
 pub(crate) struct Relay {
-    /// Of which nothing but the beginning of a first message has come.
+    /// Connections of which nothing but the beginning of a first message has come.
     pub arrivals: Vec<Arrival>,
     pub departures: Arc<Departures>,
 }
@@ -326,7 +326,7 @@ impl Acceptor {
         true
     }
 
-    /// Whether another connection leaves the reserve whole. Where that is in doubt, the next connection waits in the
+    /// Returns whether another connection leaves the reserve whole. Where that is in doubt, the next connection waits in the
     /// kernel.
     fn has_descriptors(&mut self) -> bool {
         if self.is_short_of_descriptors {
@@ -584,7 +584,7 @@ fn refuse(metrics: &ConnectionMetrics, stream: &TcpStream, answer: &[u8]) {
     let _left = stream.shutdown(std::net::Shutdown::Write);
 }
 
-/// Whether accepting failed for want of what every connection takes: descriptors or memory.
+/// Returns whether accepting failed for want of what every connection takes: descriptors or memory.
 fn is_out_of_resources(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

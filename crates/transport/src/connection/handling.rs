@@ -44,7 +44,7 @@ fn take_other<S: Service>(
 }
 
 impl<S: Service> Connection<S> {
-    /// What a turn does with what was received, and where some of it waits, with all that is in the socket.
+    /// Handles the messages received, and where some of them wait, also all that is in the socket.
     #[inline]
     pub(super) fn handle_turn(
         &mut self,
@@ -148,7 +148,7 @@ impl<S: Service> Connection<S> {
         self.stage = Stage::closing();
     }
 
-    /// Of a message of which the beginning has arrived; else it is refused, or passed over as it comes.
+    /// Returns whether the rest of a begun message is waited for; else it is refused, or passed over as it comes.
     fn waits_for_rest(&mut self, now_ns: u64) -> bool {
         if let Some(header) = self.receiver.begun()
             && let Err(error) = check_bytes(&self.stage, &header, header.body_bytes as usize)

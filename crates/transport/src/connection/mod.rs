@@ -48,7 +48,7 @@ pub(crate) struct Connection<S: Service> {
     read_pause: ReadPause,
 }
 
-/// Whether the connection is read at all.
+/// State of a connection's pauses in being read.
 #[derive(Default)]
 struct ReadPause {
     /// Something of it was refused in its last turn.
@@ -57,7 +57,7 @@ struct ReadPause {
     is_paused: bool,
 }
 
-/// What a connection has to keep to.
+/// Limits that a connection has to keep to.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     pub frames: FrameLimits,
@@ -102,7 +102,7 @@ impl<S: Service> Connection<S> {
         self.serving.service.transport()
     }
 
-    /// Whether the time for the handshake is over, or the time to read the last answer.
+    /// Returns whether the time for the handshake is over, or the time to read the last answer.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let is_late = self.stage.is_over(context);
         if is_late && !self.stage.is_ready() {
@@ -112,7 +112,7 @@ impl<S: Service> Connection<S> {
         is_late
     }
 
-    /// Whether everything accepted has been answered and sent.
+    /// Returns whether everything accepted has been answered and sent.
     fn is_idle(&self) -> bool {
         let outbox = self.serving.session.outbox();
         outbox.in_flight() == 0
@@ -121,7 +121,7 @@ impl<S: Service> Connection<S> {
             && self.serving.backlog.is_empty()
     }
 
-    /// Whether what the client sent waits for the answer to its login.
+    /// Returns whether the client's messages wait for the answer to its login.
     fn is_logging_in(&self) -> bool {
         self.stage.is_authenticating() && self.serving.session.outbox().in_flight() > 0
     }
@@ -191,7 +191,7 @@ impl<S: Service> Connection<S> {
         self.receiver.give_back(transport);
     }
 
-    /// What it holds beside its backlog.
+    /// Bytes that it holds beside its backlog.
     fn held_bytes(&self) -> usize {
         self.receiver.capacity() + self.sender.capacity()
     }
@@ -301,7 +301,7 @@ impl<S: Service> Connection<S> {
         Some(self.receive(context, now_ns))
     }
 
-    /// Whether the connection has come to its end; if not, it is woken where there is more to do.
+    /// Ready once the connection has come to its end; if not, it is woken where there is more to do.
     fn turn_ended(
         &mut self,
         context: &mut Context<'_>,

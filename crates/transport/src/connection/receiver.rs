@@ -11,14 +11,14 @@ use crate::message_bounds::is_statement;
 use crate::receive_times::{Emptied, ReceiveTimes};
 use crate::socket::Socket;
 
-/// What a turn reads before it handles it: the largest v5 segment and the socket's buffer behind it. A larger message
+/// Bytes that a turn reads before it handles them: the largest v5 segment and the socket's buffer behind it. A larger message
 /// grows the buffer over several turns.
 const READ_BYTES_PER_TURN_MAX: usize = 256 * 1024;
 
 /// Messages with at least as many bytes outstanding reserve memory first; smaller ones fit the default read buffer.
 const LARGE_BYTES_MIN: usize = 16 * 1024;
 
-/// What was read and not handled yet, and what is known of when it came.
+/// Receiving side of a connection: bytes read and not handled yet, and what is known of when they came.
 pub(super) struct Receiver {
     pub reader: FrameReader,
     pub received: ReceiveBuffer,
@@ -26,7 +26,7 @@ pub(super) struct Receiver {
     pub has_leftover: bool,
     /// The peer sends no more; what it sent is still handled.
     pub has_ended: bool,
-    /// Of what is in `received`.
+    /// Arrival times of the bytes in `received`.
     times: ReceiveTimes,
     /// When the socket was last seen empty, on the thread's clock.
     empty_ns: u64,
@@ -39,7 +39,7 @@ pub(super) struct Receiver {
     has_reservation: bool,
 }
 
-/// What a look at the socket has found.
+/// Result of a look at the socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     pub has_read: bool,
@@ -84,7 +84,7 @@ impl Receiver {
         self.backlog_drain = Some(BacklogDrain::new(now_ns));
     }
 
-    /// Whether what comes was sent while the connection was left unread.
+    /// Returns whether the bytes that come were sent while the connection was left unread.
     pub fn is_draining_backlog(&self) -> bool {
         self.backlog_drain.is_some()
     }
@@ -181,7 +181,7 @@ impl Receiver {
         }
     }
 
-    /// Whether anything was read, and whether the socket was seen empty.
+    /// Reads the socket out; returns whether anything was read, and whether the socket was seen empty.
     fn read_out(&mut self, context: &mut Context<'_>, socket: &mut Socket) -> (bool, bool) {
         let bytes_max = self.read_bytes_max();
         let (mut has_read, mut is_empty) = (false, false);
@@ -205,7 +205,7 @@ impl Receiver {
         (has_read, is_empty)
     }
 
-    /// Whether no part of a message has arrived.
+    /// Returns whether no part of a message has arrived.
     pub fn is_between_messages(&self) -> bool {
         self.reader.is_between_messages(&self.received)
     }
@@ -220,8 +220,8 @@ impl Receiver {
         self.reader.skip_begun(&self.received);
     }
 
-    /// Whether the message of which only the beginning has arrived may come: memory for a large one is reserved before it is
-    /// read.
+    /// Returns whether the message of which only the beginning has arrived may come: memory for a large one is reserved
+    /// before it is read.
     pub fn has_memory_for_begun(
         &mut self,
         transport: &TransportContext,

@@ -11,7 +11,7 @@ use crate::buffer_pool::BufferPool;
 use crate::outbox::Outbox;
 use crate::socket::Socket;
 
-/// What is being sent, and how long the client may take nothing of it.
+/// Sending side of a connection: output being sent, and how long the client may take nothing of it.
 pub(super) struct Sender {
     /// Taken from the outbox; the first `sent` bytes are gone.
     sending: Vec<u8>,
@@ -31,7 +31,7 @@ impl Sender {
         }
     }
 
-    /// Whether everything that was taken from the outbox is sent.
+    /// Returns whether everything that was taken from the outbox is sent.
     pub fn is_empty(&self) -> bool {
         self.sent == self.sending.len()
     }
@@ -71,7 +71,7 @@ impl Sender {
         }
     }
 
-    /// Whether the client, whose socket took no more when it was last tried, has taken nothing for too long.
+    /// Returns whether the client, whose socket took no more when it was last tried, has taken nothing for too long.
     pub fn is_stuck(&mut self, context: &mut Context<'_>) -> bool {
         let timeout = self.answer_timeout;
         let until = self.taken_until.get_or_insert_with(|| Box::pin(sleep(timeout)));

@@ -37,12 +37,12 @@ pub(super) struct Serving<S: Service> {
     pub service: Rc<S>,
     pub registry: Rc<ConnectionRegistry<S::Conversation>>,
     pub session: Rc<Session<S::Conversation>>,
-    /// What has waited so long that the order matters.
+    /// Statements that have waited so long that the order matters.
     pub backlog: Backlog,
 }
 
 impl<S: Service> Serving<S> {
-    /// Whether more of the client's requests may be begun.
+    /// Returns whether more of the client's requests may be begun.
     pub fn may_begin(&self) -> bool {
         let outbox = self.session.outbox();
         outbox.in_flight() < IN_FLIGHT_MAX
@@ -50,7 +50,7 @@ impl<S: Service> Serving<S> {
             && outbox.expected_bytes() < EXPECTED_BYTES_MAX
     }
 
-    /// Whether more of what waits in a queue of the service may be begun. If not, an answer wakes the connection.
+    /// Returns whether more of what waits in a queue of the service may be begun. If not, an answer wakes the connection.
     pub fn may_queue(&self) -> bool {
         self.session.outbox().in_flight() < self.service.queued_max()
     }
@@ -98,8 +98,8 @@ impl<S: Service> Serving<S> {
         self.service.handle(request, envelope)
     }
 
-    /// Whether as many of the client's requests are under way as its service may have in a queue, and would have this one there too. Decoded
-    /// and queued it takes ten times the memory, and time that those need who can still be served.
+    /// Returns whether as many of the client's requests are under way as its service may have in a queue, and would have this
+    /// one there too. Decoded and queued it takes ten times the memory, and time that those need who can still be served.
     #[inline]
     fn would_queue_behind_others(&self, turn: &Turn, envelope: &Envelope<'_>) -> bool {
         !self.may_queue() && turn.may_keep() && self.service.queued_wait_ns(envelope).is_some()

@@ -24,7 +24,7 @@ impl CqlType {
         }
     }
 
-    /// What a string, or the key of an object, stands for.
+    /// Decodes a string, or the key of an object.
     fn decode_json_string(&self, text: &str, now_ms: i64) -> Decoded {
         match self {
             CqlType::List { .. }
@@ -119,7 +119,7 @@ impl CqlType {
         }
     }
 
-    /// What messages say was expected.
+    /// Returns the words for the expected form in messages.
     fn json_expected(&self) -> &'static str {
         match self {
             CqlType::Ascii => "an ascii string",

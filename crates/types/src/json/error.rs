@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::marshal_error::MarshalError;
 
-/// Of a text or value that a message quotes, as much is shown: a message of the protocol has 64 KiB at most.
+/// Bytes shown at most of a text or value that a message quotes: a message of the protocol has 64 KiB at most.
 pub(crate) const TEXT_SHOWN_BYTES_MAX: usize = 16 << 10;
 
 /// The beginning of a text that a message quotes.
@@ -49,7 +49,7 @@ pub enum JsonError {
         kind: &'static str,
         value: String,
     },
-    /// What a value that is to be read by its text is not.
+    /// A value that is to be read by its text, which is no number of the type.
     #[error("Value '{value}' is not a valid representation of a {type_name} value")]
     NotNumber { value: String, type_name: &'static str },
     #[error("Value '{value}' is not a valid blob representation: {cause}")]

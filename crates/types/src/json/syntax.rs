@@ -1,4 +1,4 @@
-//! Whether a text begins with a JSON value: the rules, messages and places of Jackson 2.13, which Cassandra reads JSON with.
+//! Checks that a text begins with a JSON value: the rules, messages and places of Jackson 2.13, which Cassandra reads JSON with.
 
 use super::error::JsonSyntaxError;
 use super::source::{described, is_currency_or_connector, is_identifier_part, source_at};
@@ -6,7 +6,7 @@ use super::source::{described, is_currency_or_connector, is_identifier_part, sou
 /// Arrays and objects within each other; one more is refused, as by Cassandra.
 pub(super) const VALUE_DEPTH_MAX: usize = 1_002;
 
-/// Of a text that is to be an object, which does not count itself.
+/// Nesting depth at most of a text that is to be an object, which does not count itself.
 pub(super) const MAP_DEPTH_MAX: usize = VALUE_DEPTH_MAX + 1;
 
 /// The unknown word that a message shows.
@@ -45,13 +45,13 @@ enum Container {
     Object,
 }
 
-/// What is read next.
+/// Part that is read next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     Value,
     /// The first of a container's parts, or its end.
     FirstOrEnd,
-    /// What follows one of its parts.
+    /// The comma behind one of its parts, or its end.
     CommaOrEnd,
 }
 
@@ -434,7 +434,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// What is at this place, so many units of which were read.
+    /// Makes the error of the character at this place, so many units of which were read.
     fn not_numeric(&self, at: usize, units: usize, wanted: &str) -> Box<JsonSyntaxError> {
         let character = self.character_at(at).unwrap_or_default();
         let message = format!(

@@ -12,7 +12,7 @@ pub struct JsonValue<'a> {
     text: &'a str,
 }
 
-/// What a value is, by its first byte.
+/// Kind of a value, by its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonKind {
     Null,
@@ -112,7 +112,7 @@ impl<'a> JsonValue<'a> {
         }
     }
 
-    /// What follows the value.
+    /// Text behind the value.
     fn behind(&self) -> &'a str {
         self.text.get(length(self.text)..).unwrap_or_default()
     }

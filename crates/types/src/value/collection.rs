@@ -35,7 +35,7 @@ impl<'a> CollectionElements<'a> {
         self.remaining.min(self.rest.len() / SIZE_BYTES)
     }
 
-    /// Whether all announced elements were there and nothing follows them.
+    /// Returns whether all announced elements were there and nothing follows them.
     pub fn is_complete(&self) -> bool {
         self.remaining == 0 && self.rest.is_empty()
     }

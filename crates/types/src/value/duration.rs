@@ -236,7 +236,7 @@ impl Builder {
     }
 }
 
-/// What a reader found: None if the text has not its form.
+/// Result of a reader: None if the text has not its form.
 type Read = Result<Option<()>, MarshalError>;
 
 fn read_units(builder: &mut Builder, text: &str) -> Read {

@@ -82,7 +82,7 @@ pub trait ReadQueue {
         None
     }
 
-    /// What the queue is, for the log.
+    /// Kind of the queue, for the log.
     fn name(&self) -> &'static str;
 }
 

@@ -72,7 +72,7 @@ fn query(cql: &str) -> Query {
     Query::builder().keyspace(KEYSPACE).query(cql).build()
 }
 
-/// What a statement that must fail fails with.
+/// Error of a statement that must fail.
 async fn refused(client: &mut StargateClient, query: Query) -> Result<(i32, String), Box<dyn Error>> {
     match client.execute_query(query).await {
         Ok(_) => Err("it did not fail".into()),

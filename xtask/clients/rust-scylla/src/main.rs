@@ -89,7 +89,7 @@ async fn read(session: &Session, select: &PreparedStatement) -> Result<(), Strin
     Ok(())
 }
 
-/// What the process has used so far, in the kernel too.
+/// Returns the processor time of the process so far, in the kernel too.
 fn process_cpu() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a timespec of this frame, which the call fills in.

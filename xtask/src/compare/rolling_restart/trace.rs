@@ -1,4 +1,4 @@
-//! What a trace of `helenus bench run` says of the restarts that it was running through.
+//! Trace of `helenus bench run`: the effects of the restarts that it was running through.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -85,7 +85,7 @@ impl Trace {
         self.slices.iter().filter(move |slice| is_within(slice))
     }
 
-    /// Of all slices in these times, or only of those that count.
+    /// Computes the latencies of all slices in these times, or only of those that count.
     pub fn tail(&self, times: &[Range<u64>], counts_only: bool) -> Tail {
         let mut tail = Tail::default();
         let mut latencies = Vec::new();

@@ -1,4 +1,4 @@
-//! What is asked for in each phase, and `helenus bench run` asking for it.
+//! Requests of each phase, and `helenus bench run` sending them.
 
 use std::fs;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub enum Phase {
     Delete,
 }
 
-/// What every phase works on.
+/// Workload that all phases share.
 pub struct Workload {
     pub rows: u64,
     pub distribution: Distribution,
@@ -33,7 +33,7 @@ pub struct Workload {
 const VALUES: usize = 5;
 const VALUE_BYTES: usize = 34;
 const KEY_BYTES: usize = 8;
-/// What a client writes with one row.
+/// Bytes that a client writes with one row.
 pub const ROW_BYTES: usize = KEY_BYTES + VALUES * VALUE_BYTES;
 
 const SCHEMA: &str = r#"schema:

@@ -33,7 +33,7 @@ pub struct Arguments {
     /// Rows expire after so many seconds; 0: never
     #[arg(long, default_value_t = 0)]
     ttl: u32,
-    /// Of Helenus; Cassandra gets as much of a Java heap and the kernel's cache beside it
+    /// Memory of Helenus; Cassandra has a Java heap of its own size and the kernel's cache beside it
     #[arg(long, default_value = "1GiB")]
     memory: String,
     /// periodic, batch or group, on both
@@ -57,7 +57,7 @@ const NAME: &str = "steady-state";
 const REPORT: &str = "docs/measurements/steady-state.md";
 const PICTURE: &str = "docs/measurements/steady-state.svg";
 
-/// Of Cassandra, whatever `--memory` says: a smaller one spends its time collecting garbage.
+/// Java heap of Cassandra, whatever `--memory` says: a smaller one spends its time collecting garbage.
 const PEER_HEAP: &str = "2g";
 
 /// One phase on one server.

@@ -11,7 +11,7 @@ use super::super::process_figures::{thread_times, value_of};
 use crate::TaskError;
 use crate::node::Node;
 
-/// What a thread works for.
+/// Purpose of a thread's work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     Request,
@@ -64,7 +64,7 @@ const THREADS: [(&str, Purpose); 16] = [
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was seen at one moment. Times and bytes count from the beginning of the phase.
+/// Measurements of one moment. Times and bytes count from the beginning of the phase.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
     pub at_s: f64,
@@ -72,7 +72,7 @@ pub struct Observation {
     pub cpu_s: [f64; Purpose::ALL.len()],
     /// Written to files by the process, the log included.
     pub written_bytes: u64,
-    /// What the files take, not since the beginning of the phase but in all.
+    /// Size of the files, not since the beginning of the phase but in all.
     pub file_bytes: u64,
     /// Reads of SSTables, where the server counts them.
     pub disk_reads: f64,
@@ -119,7 +119,7 @@ struct Eye {
     threads: HashMap<String, u64>,
     /// Before the first look.
     before: Option<Totals>,
-    /// Of threads with a purpose.
+    /// Processor time of threads with a purpose.
     named_cpu_s: [f64; Purpose::ALL.len()],
 }
 
@@ -174,7 +174,7 @@ impl Eye {
         }
     }
 
-    /// What threads with a purpose took since the last look; what one took between it and its end is with the others.
+    /// Adds the time of threads with a purpose since the last look; what one took between it and its end is with the others.
     fn add_threads(&mut self, is_first: bool) {
         // A process that has ended is seen by whoever waits for its answers.
         for thread in thread_times(self.process_id).unwrap_or_default() {
@@ -190,7 +190,7 @@ impl Eye {
     }
 }
 
-/// Of `/proc/PID/stat`: user and system time, in ticks of 10 ms, behind the name in parentheses.
+/// Parses `/proc/PID/stat`: user and system time, in ticks of 10 ms, behind the name in parentheses.
 fn cpu_seconds(stat: &str) -> f64 {
     let (_, behind) = stat.rsplit_once(')').unwrap_or_default();
     let ticks = behind.split_whitespace().skip(11).take(2);

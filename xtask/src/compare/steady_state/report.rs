@@ -24,7 +24,7 @@ impl Measured {
         self.last().cpu_s.map(|seconds| seconds * 1e6 / answers)
     }
 
-    /// What went to files for each byte that clients wrote; `None` where they wrote none.
+    /// Bytes that went to files for each byte that clients wrote; `None` where they wrote none.
     fn write_amplification(&self) -> Option<f64> {
         let rows = self.report.ops * self.phase.percent_written() / 100;
         (rows > 0).then(|| self.last().written_bytes as f64 / (rows * ROW_BYTES as u64) as f64)
@@ -154,7 +154,7 @@ fn processor_time(run: &Run) -> Chart {
 }
 
 impl Run {
-    /// Of each second of the load generator's reports, one phase behind the other.
+    /// Returns a point for each second of the load generator's reports, one phase behind the other.
     fn seconds(&self, value: fn(&helenus_loadgen::report::ReportSecond) -> f64) -> Vec<(f64, f64)> {
         let mut begun_s = 0.0;
         let mut points = Vec::new();
@@ -171,7 +171,7 @@ impl Run {
         points
     }
 
-    /// Of each look and the one before it.
+    /// Returns a point for each look and the one before it.
     fn observed(&self, value: impl Fn(&Observation, &Observation) -> f64) -> Vec<(f64, f64)> {
         let mut begun_s = 0.0;
         let mut points = Vec::new();

@@ -15,11 +15,11 @@ use crate::node::Node;
 use crate::process::{self, Process};
 use crate::{TaskError, workspace};
 
-/// Of a run whose server's speed changes: the core of the server and of what slows it down. The client has the other one.
+/// Core of the server and of what slows it down, in a run whose server's speed changes. The client has the other one.
 const SERVER_CORE: &str = "0";
 const CLIENT_CORE: &str = "1";
 
-/// What a run may take beyond its phases.
+/// Longest time of a run beyond its phases.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) fn measure(part: Part, arguments: &Arguments) -> Result<Vec<Slice>, TaskError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What the adaptive limit may take after a change, of its own time, in seconds.
+/// Settling time of the adaptive limit after a change, of its own time, in seconds.
 const SETTLE_S: f64 = 2.0;
 
 /// A tenth of a second.
@@ -73,7 +73,7 @@ struct Figures {
     slices: usize,
 }
 
-/// Of one limit in one phase, while the adaptive limit has been there for this long.
+/// Computes the figures of one limit in one phase, while the adaptive limit has been there for this long.
 fn figures(slices: &[Slice], phase: usize, limit: Option<usize>, own_s: (f64, f64)) -> Option<Figures> {
     let is_wanted = |slice: &&Slice| {
         slice.phase == phase && slice.limit == limit && slice.own_s > own_s.0 && slice.own_s <= own_s.1

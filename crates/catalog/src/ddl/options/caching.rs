@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use helenus_engine::CqlError;
 
-/// What is not given is off.
+/// Reads the sub-options; those not given are off.
 pub(super) fn read(entries: &[(String, String)]) -> Result<BTreeMap<String, String>, CqlError> {
     let mut caching = BTreeMap::from([
         ("keys".to_owned(), "NONE".to_owned()),

@@ -6,7 +6,7 @@ use helenus_schema::PerPartitionRateLimit;
 
 use helenus_engine::CqlError;
 
-/// What is not given is not limited; an empty map takes the option back.
+/// Reads the limits; one not given is no limit, and an empty map takes the option back.
 pub(super) fn read(entries: &[(String, String)]) -> Result<Option<PerPartitionRateLimit>, CqlError> {
     let mut limit = PerPartitionRateLimit::default();
     for (name, value) in entries {

@@ -70,7 +70,7 @@ struct Pairs {
     count: u32,
     gain_sum: f64,
     gain_square_sum: f64,
-    /// What the requests under the other limit took longer, or shorter, pair by pair, in us.
+    /// Differences between the latencies under the two limits, longer or shorter, pair by pair, in us.
     differences_us: [u32; PAIRS_MAX as usize],
 }
 
@@ -187,7 +187,7 @@ impl Pairs {
         Duration::from_micros(median_us.unwrap_or_default().into())
     }
 
-    /// Of the gain.
+    /// Returns the mean of the gain and its standard error.
     fn mean_and_error(&self) -> (f64, f64) {
         let count = f64::from(self.count);
         let mean = self.gain_sum / count;

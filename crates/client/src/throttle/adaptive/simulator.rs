@@ -49,7 +49,7 @@ impl Server {
         self.best * share
     }
 
-    /// What the best fixed limit up to 4,096 brings.
+    /// Returns the throughput of the best fixed limit up to 4,096.
     fn best_fixed(self) -> f64 {
         (0..=48)
             .map(|quarter| 2_f64.powf(f64::from(quarter) / 4.0))
@@ -66,7 +66,7 @@ struct Simulation {
     now: Instant,
     /// How the machine's other work changes the throughput in each [`NOISE_TICKS`]: standard deviation.
     noise: f64,
-    /// What a shared machine does besides: see [`Jumps`].
+    /// Other disturbances of a shared machine: see [`Jumps`].
     jumps: Option<Jumps>,
     random: u64,
 }
@@ -86,7 +86,7 @@ struct Jumps {
     ticks_stolen: u32,
 }
 
-/// What is left of the speed.
+/// Share of the speed that is left on a slow machine.
 const SLOW: f64 = 0.62;
 /// For each [`NOISE_TICKS`], 10 ms: speeds that last half a second in the mean, and thefts three times a second.
 const SPEED_CHANGES: f64 = 0.02;
@@ -304,7 +304,7 @@ fn it_settles_within_two_seconds_after_the_speed_has_changed() {
     }
 }
 
-/// What the worst of these loses is lost without a change, too: by looks that thefts and jumps decide.
+/// Losses of the worst of these occur without a change, too: by looks that thefts and jumps decide.
 #[test]
 fn it_settles_on_a_machine_whose_speed_jumps() {
     const SEEDS: u64 = 6;

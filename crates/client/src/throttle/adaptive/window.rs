@@ -17,7 +17,7 @@ const ROUNDS_MIN: usize = 2;
 /// The longest wait for what was begun before the window.
 const SETTLE_MAX: Duration = Duration::from_millis(250);
 
-/// Of a window's requests: more refusals than this are the server's word.
+/// Share of a window's requests; more refusals than this are the server's word.
 const REFUSED_SHARE_MAX: f64 = 0.01;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,17 +28,17 @@ pub(super) struct Window {
     answered: u64,
     refused: u64,
     limited: u64,
-    /// Of those that were timed.
+    /// Sum of the latencies of those that were timed.
     latency_sum: Duration,
     timed: u32,
 }
 
-/// What a window has shown.
+/// Results of a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WindowRate {
     /// Answers a second.
     pub throughput: f64,
-    /// Of the answers, in the mean.
+    /// Mean latency of the timed requests.
     pub latency: Duration,
     pub answered: u64,
     pub is_refused: bool,

@@ -17,7 +17,7 @@ pub struct Payload {
     pub body: Vec<u8>,
 }
 
-/// What the client wants to get instead of an answer.
+/// Status that the client wants to get instead of an answer.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct EchoStatus {
     #[prost(int32, tag = "1")]

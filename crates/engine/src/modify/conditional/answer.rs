@@ -1,4 +1,4 @@
-//! What a conditional statement answers: whether it was applied and, if not, the rows that it met.
+//! Answer of a conditional statement: whether it was applied and, if not, the rows that it met.
 
 use helenus_protocol::response::{MetadataForm, RowsWriter};
 use helenus_rows::row::RowRef;
@@ -15,7 +15,7 @@ use crate::term::ColumnSpec;
 const TRUE: &[u8] = &[1];
 const FALSE: &[u8] = &[0];
 
-/// Of most answers: metadata of some columns and a short row.
+/// Bytes of most answers: metadata of some columns and a short row.
 const ANSWER_BYTES: usize = 256;
 
 /// `[applied]` alone: of what was applied, and where there is no row to be shown.
@@ -23,7 +23,7 @@ pub fn applied_metadata(table: &TableMetadata) -> ResultMetadata {
     ResultMetadata::new(vec![spec(table, "[applied]", CqlType::Boolean)])
 }
 
-/// What is shown of the rows that did not meet the conditions.
+/// Columns shown of the rows that did not meet the conditions.
 #[derive(Debug)]
 pub struct NotApplied {
     metadata: ResultMetadata,

@@ -1,4 +1,4 @@
-//! What a conditional batch writes: the updates of its statements merged, with the ballot's timestamps.
+//! Update that a conditional batch writes: the updates of its statements merged, with the ballot's timestamps.
 
 use helenus_rows::clustering::ClusteringComparator;
 use helenus_rows::deletion::DeletionTime;

@@ -38,7 +38,7 @@ enum BoundTest<'p> {
     /// With null, whether there is a value.
     Compare(Operator, Option<Cow<'p, [u8]>>),
     In(Vec<Option<Cow<'p, [u8]>>>),
-    /// Whether the column contains something that is unset: never.
+    /// Test for something unset in the column: never met.
     Never,
 }
 

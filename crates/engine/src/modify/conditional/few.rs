@@ -45,7 +45,7 @@ impl<T> Few<T> {
         };
     }
 
-    /// Of all of them, or the first error.
+    /// Collects all of them, or returns the first error.
     pub fn of_results<E>(mut elements: impl Iterator<Item = Result<T, E>>) -> Result<Self, E> {
         let mut few = match elements.next() {
             None => return Ok(Few::new()),

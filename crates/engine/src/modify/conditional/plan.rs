@@ -18,15 +18,15 @@ use crate::term::{EvaluationContext, Expression, RawTerm, Receiver, Typing};
 /// Conditions are looked at one after the other in one turn of a shard.
 const CONDITIONS_MAX: usize = 1_000;
 
-/// What a conditional statement asks, and what its answers look like.
+/// Conditions of a statement, and the form of its answers.
 #[derive(Clone, Debug)]
 pub struct ConditionPlan {
     pub conditions: Conditions,
-    /// Of the table.
+    /// Comparator of the table.
     pub comparator: Arc<ClusteringComparator>,
-    /// What a statement by itself reads.
+    /// Columns that a statement by itself reads.
     pub columns: ReadColumns,
-    /// Of the answer of a statement by itself.
+    /// Metadata of the answer of a statement by itself.
     pub applied: Arc<ResultMetadata>,
     pub not_applied: Arc<NotApplied>,
 }
@@ -46,12 +46,12 @@ pub enum Conditions {
 pub struct ColumnCondition {
     pub column: Arc<ColumnMetadata>,
     pub part: Part,
-    /// Of what is compared.
+    /// Type of what is compared.
     pub cql_type: CqlType,
     pub test: Test,
 }
 
-/// What of a column is compared.
+/// Part of a column that is compared.
 #[derive(Clone, Debug)]
 pub enum Part {
     Whole,
@@ -131,7 +131,7 @@ impl Conditions {
         Ok(Conditions::Columns { regular, statics })
     }
 
-    /// Whether a column of a row, and not only of the static row, is compared.
+    /// Returns whether a column of a row, and not only of the static row, is compared.
     pub fn are_of_regular_columns(&self) -> bool {
         matches!(self, Conditions::Columns { regular, .. } if !regular.is_empty())
     }
@@ -186,7 +186,7 @@ impl ColumnCondition {
     }
 }
 
-/// What is compared, and the receiver of what it is compared with.
+/// Returns the part that is compared, and the receiver of what it is compared with.
 fn part(
     typing: &Typing<'_>,
     column: &ColumnMetadata,
@@ -245,7 +245,7 @@ fn contains(
 }
 
 impl ColumnCondition {
-    /// Whether it compares with a value.
+    /// Returns whether it compares with a value.
     pub fn has_operand(&self, context: &EvaluationContext<'_>) -> Result<bool, CqlError> {
         match &self.test {
             Test::Compare(_, value) => Ok(value.evaluate(context)?.bytes().is_some()),

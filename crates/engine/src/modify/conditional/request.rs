@@ -36,7 +36,7 @@ const STATEMENTS_MAX: usize = 500;
 /// JSON of a conditional request: it is decoded in that turn, three times, some ten nanoseconds a byte.
 const JSON_BYTES_MAX: u64 = 32 << 10;
 
-/// Of nearly all rows' clusterings, which then take one allocation.
+/// Bytes of nearly all rows' clusterings at most: these then take one allocation.
 const CLUSTERING_BYTES: usize = 64;
 
 /// Steps of a read that a decision may take: they follow each other without anything in between, some 200 microseconds each.
@@ -72,13 +72,13 @@ enum RowTest<'r> {
     Columns(Few<BoundCondition<'r>>),
 }
 
-/// What came of a run.
+/// Outcome of a run.
 #[derive(Debug)]
 pub enum ConditionalOutcome {
     /// The read lacks these pages: another run once they are there.
     Absent(Box<AbsentPages>),
     Decided {
-        /// What to write; none if a condition is not met, or there is nothing to write.
+        /// Update to write; none if a condition is not met, or there is nothing to write.
         update: Option<Vec<u8>>,
         /// The body of the RESULT.
         body: Vec<u8>,

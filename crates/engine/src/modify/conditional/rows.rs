@@ -14,7 +14,7 @@ use crate::modify::list_view::StoredList;
 use crate::modify::prior_lists::PriorLists;
 use crate::select::RowView;
 
-/// What a shard keeps for the next request: rows of nearly all requests are smaller.
+/// Longest buffer, in bytes, that a shard keeps for the next request: rows of nearly all requests are smaller.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 const BUFFER_ROWS_MAX: usize = 512;
 
@@ -45,7 +45,7 @@ impl ReadColumns {
 #[derive(Debug, Default)]
 pub struct ReadBuffers {
     bytes: Vec<u8>,
-    /// Of the static row, only if it has something in the columns that are read.
+    /// Place of the static row in `bytes`, only if it has something in the columns that are read.
     static_row: Option<Range<usize>>,
     /// In their order.
     rows: Vec<RowPlace>,
@@ -59,7 +59,7 @@ struct RowPlace {
     end: usize,
 }
 
-/// What was read of the partition.
+/// Rows that were read of the partition.
 #[derive(Debug)]
 pub struct RowsRead<'r> {
     columns: &'r ReadColumns,
@@ -129,7 +129,7 @@ impl<'r> RowsRead<'r> {
         })
     }
 
-    /// What the client is shown: the rows, or the static row if it is alone.
+    /// Returns what the client is shown: the rows, or the static row if it is alone.
     pub fn shown(&self) -> impl Iterator<Item = (Option<&[u8]>, RowRef<'_>)> {
         let buffers = &self.buffers;
         let alone = buffers.static_row.iter().filter(|_| buffers.rows.is_empty());

@@ -49,7 +49,7 @@ const ALL: [Scalar; 18] = [
     Timestamp, TinyInt, Uuid, VarInt,
 ];
 
-/// Of keys: values that are equal have equal bytes, so that it does not matter which of them a row shows.
+/// Types of keys: values that are equal have equal bytes, so that it does not matter which of them a row shows.
 const OF_KEYS: [Scalar; 10] = [
     Ascii, BigInt, Blob, Date, Int, SmallInt, Text, Timestamp, TinyInt, Uuid,
 ];
@@ -69,7 +69,7 @@ impl Scalar {
         }
     }
 
-    /// Of elements of sets and keys of maps: as [`Self::of_key`].
+    /// Chooses a type for elements of sets and keys of maps: as [`Self::of_key`].
     fn of_element(chance: &Chance) -> Scalar {
         match Scalar::any(chance) {
             Decimal => Int,
@@ -100,12 +100,12 @@ impl Scalar {
         }
     }
 
-    /// Whether storage-attached indexes take it.
+    /// Returns whether storage-attached indexes take it.
     pub fn can_be_attached(self) -> bool {
         self != Blob
     }
 
-    /// Whether storage-attached indexes serve ranges of it.
+    /// Returns whether storage-attached indexes serve ranges of it.
     pub fn has_ranges(self) -> bool {
         !matches!(self, Ascii | Text | Boolean | Uuid | Blob)
     }

@@ -16,7 +16,7 @@ use crate::configuration::{Configuration, Home};
 use crate::script::{Event, Script, Step};
 use table::Table;
 
-/// Of the steps.
+/// Queries among the steps, in percent.
 const QUERIES_PERCENT: u64 = 78;
 const WRITES_PER_EVENT: u64 = 10;
 const WRITES_PER_INDEX_CHANGE: u64 = 25;

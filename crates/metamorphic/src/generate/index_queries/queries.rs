@@ -1,4 +1,4 @@
-//! What is asked of the table.
+//! Queries of the table.
 
 use helenus_storage_model::Chance;
 
@@ -13,7 +13,7 @@ struct Predicate {
     is_served_by_attached: bool,
 }
 
-/// What a predicate asks, as indexes tell it apart.
+/// Kind of a predicate, as indexes tell it apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Equal,
@@ -57,7 +57,7 @@ pub fn query(chance: &Chance, table: &Table) -> String {
     )
 }
 
-/// Of one to three columns, mostly of those that have an index.
+/// Makes predicates of one to three columns, mostly of those that have an index.
 fn predicates(chance: &Chance, table: &Table) -> Vec<Predicate> {
     let has_one_key = table.of_place(Place::PartitionKey).count() == 1;
     let can_be = |column: &&Column| !(has_one_key && column.place == Place::PartitionKey);
@@ -173,7 +173,7 @@ fn narrowed(chance: &Chance, table: &Table) -> String {
     format!("token({}) {operator} {token}", names.join(", "))
 }
 
-/// What is selected, and how that is grouped.
+/// Chooses the selection, and its grouping.
 fn selected(chance: &Chance, table: &Table) -> (String, String) {
     let keys: Vec<&str> = table
         .of_place(Place::PartitionKey)

@@ -27,7 +27,7 @@ pub struct Index {
     pub target: Target,
 }
 
-/// What of a column an index is of.
+/// Part of a column that an index is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The value, or the whole of a frozen collection.
@@ -46,7 +46,7 @@ pub struct Table {
     indexes_made: u32,
 }
 
-/// Of a map that two indexes are of, in the order of `Target`s.
+/// Targets of the indexes of a map, in the order of `Target`s.
 const TARGETS_OF_MAPS: [Target; 3] = [Target::Elements, Target::Keys, Target::Entries];
 
 impl Table {

@@ -1,4 +1,4 @@
-//! What is written to the table: everything that makes entries of an index old.
+//! Writes to the table: everything that makes entries of an index old.
 
 use helenus_storage_model::Chance;
 
@@ -6,7 +6,7 @@ use super::super::timestamps::Timestamps;
 use super::literals::{Scalar, Type};
 use super::table::{Column, Place, Table};
 
-/// Of a batch.
+/// Statements of a batch at most.
 const STATEMENTS_MAX: usize = 12;
 
 pub fn write(chance: &Chance, table: &Table, timestamps: &Timestamps) -> String {
@@ -161,7 +161,7 @@ fn assignment(chance: &Chance, column: &Column) -> String {
     }
 }
 
-/// Of an entry, or nothing.
+/// Literal of an entry's value, or null.
 fn value_literal(chance: &Chance, value: Scalar) -> String {
     match chance.one_in(6) {
         true => "null".to_owned(),

@@ -1,4 +1,4 @@
-//! What each command is told, and what it does.
+//! Arguments of each command, and its execution.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -120,7 +120,7 @@ pub struct CompactionArguments {
     /// In each SSTable.
     #[arg(long, default_value_t = 100_000)]
     rows: u64,
-    /// Of each value: a table of rows without clustering columns has five.
+    /// Bytes of each value; a row of a table without clustering columns has five.
     #[arg(long, default_value_t = 1_000)]
     value_bytes: usize,
     #[arg(long, value_enum, default_value = "clustered")]
@@ -235,7 +235,7 @@ impl WireArguments {
     }
 }
 
-/// Of a server, which runs until it fails or is ended.
+/// Returns the exit code of a server, which runs until it fails or is ended.
 fn ended(name: &str, result: std::io::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

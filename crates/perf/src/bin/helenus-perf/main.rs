@@ -18,7 +18,7 @@ use crate::fast_forward::FastForwardArguments;
 #[global_allocator]
 static ALLOCATOR: allocator::CountingAllocator = allocator::CountingAllocator;
 
-/// What Helenus costs, in process and at its lowest layers.
+/// Measure what Helenus costs, in process and at its lowest layers.
 #[derive(Parser)]
 #[command(name = "helenus-perf", version)]
 struct CommandLine {

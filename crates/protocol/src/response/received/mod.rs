@@ -32,7 +32,7 @@ pub enum Response<'a> {
     AuthSuccess(Option<&'a [u8]>),
 }
 
-/// What stood in front of the message.
+/// Optional parts that stood in front of the message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReceivedPrelude<'a> {
     pub tracing_id: Option<[u8; 16]>,

@@ -60,17 +60,17 @@ impl ShardStore {
         job
     }
 
-    /// Whether it is time to ask for the next job, though nothing else may say so.
+    /// Returns whether it is time to ask for the next job, though nothing else may say so.
     pub fn may_have_work(&self, now_ns: u64) -> bool {
         self.disk.is_some() && (self.schedule.is_waiting_for_log() || self.schedule.is_due(now_ns))
     }
 
-    /// Whether a request for a compaction was found to have nothing to do since this was asked last.
+    /// Returns whether a request for a compaction was found to have nothing to do since this was asked last.
     pub fn take_settled_request(&mut self) -> bool {
         std::mem::take(&mut self.schedule.has_settled_request)
     }
 
-    /// Whether memtables wait for their flush or are being flushed.
+    /// Returns whether memtables wait for their flush or are being flushed.
     pub fn is_flushing(&self) -> bool {
         self.tables.values().any(|table| !table.sealed.is_empty())
     }
@@ -248,8 +248,8 @@ impl ShardStore {
         })
     }
 
-    /// What an operator asked for goes first; of what strategies want, the smallest, so that a large compaction holds
-    /// up as few others as can be.
+    /// Chooses the next compaction. What an operator asked for goes first; of what strategies want, the smallest, so that a
+    /// large compaction holds up as few others as can be.
     fn next_compaction(&mut self, now_ns: u64) -> Option<BackgroundJob> {
         if self.schedule.compactions >= COMPACTIONS_PER_SHARD_MAX {
             return None;
@@ -362,7 +362,7 @@ struct CompactionChoice {
     kind: JobKind,
     ticket: Option<CompactionTicket>,
     task: Option<Task>,
-    /// Of the SSTables to merge.
+    /// Bytes of the SSTables to merge.
     bytes: u64,
     /// See [`sends_up`].
     sends_up: Option<u32>,
@@ -406,8 +406,8 @@ fn sends_up(task: &Task, candidates: &[Candidate]) -> Option<u32> {
     (lowest > 0 && task.output.level > lowest).then_some(task.output.level)
 }
 
-/// Whether the log has all of a memtable for good, so that an SSTable never knows a write that a replay would not apply.
-/// Else a deletion could be flushed, purged together with what it hides, and be missing from the log that brings the
+/// Returns whether the log has all of a memtable for good, so that an SSTable never knows a write that a replay would not
+/// apply. Else a deletion could be flushed, purged together with what it hides, and be missing from the log that brings the
 /// latter back after a crash; or half of a write set would stay that the crash undoes.
 fn is_logged(memtable: &Memtable, resolved: Option<LogPosition>) -> bool {
     match (memtable.log_positions(), resolved) {

@@ -16,7 +16,7 @@ use crate::store::shard::ShardStore;
 use helenus_rows::layout::TableLayout;
 use helenus_sstable::{Descriptor, SsTable};
 
-/// Whether a DROP waited for it.
+/// Returns whether a DROP waited for the work, which lists what a dropped table has left.
 fn is_first_list(work: &Work) -> bool {
     matches!(
         work,
@@ -24,7 +24,7 @@ fn is_first_list(work: &Work) -> bool {
     )
 }
 
-/// What a job worked on, as it is when the job has ended.
+/// Table that a job worked on, as it is when the job has ended.
 struct JobPlace {
     id: TableId,
     layout: Arc<TableLayout>,

@@ -22,7 +22,7 @@ pub(super) const RETRY_DELAY_NS_MIN: u64 = 1_000_000_000;
 /// ..up to a minute: a disk that was full may have room again.
 pub(super) const RETRY_DELAY_NS_MAX: u64 = 60 * RETRY_DELAY_NS_MIN;
 
-/// Whoever asked is told within moments; only those who gave up waiting are never.
+/// Failed requests that are remembered. Whoever asked is told within moments; only those who gave up waiting are never.
 const FAILED_REQUESTS_MAX: usize = 64;
 
 /// One for the large compaction that takes an hour, one for the small ones that come meanwhile.
@@ -53,9 +53,9 @@ pub(super) struct Schedule {
     requests_failed: VecDeque<(CompactionTicket, String)>,
     /// A request had nothing to do: whoever waits for it does not know yet.
     has_settled_request: bool,
-    /// Whose flushes have failed again.
+    /// Number of tables whose flushes have failed again.
     pub failing_tables: usize,
-    /// Of any table.
+    /// True while a table is written to the log again.
     pub is_rewriting: bool,
     /// A sealed memtable waits until the log is durable.
     is_waiting_for_log: bool,
@@ -82,7 +82,7 @@ struct Obsolete {
 }
 
 impl Obsolete {
-    /// Whether a DROP waits for its list.
+    /// Returns whether a DROP waits for its list.
     fn awaits_list(&self) -> bool {
         self.is_table_dropped && !self.has_failed && self.files.is_unlisted()
     }
@@ -143,8 +143,8 @@ impl Schedule {
         self.has_news = true;
     }
 
-    /// Whether a crash brings back no SSTable of a table that was dropped, but for those of which the list could not be made
-    /// yet.
+    /// Returns whether a crash brings back no SSTable of a table that was dropped, but for those of which the list could not be
+    /// made yet.
     pub fn are_drops_listed(&self) -> bool {
         self.jobs_of_dropped == 0
             && self.lists_under_way == 0
@@ -156,7 +156,7 @@ impl Schedule {
         self.has_news = true;
     }
 
-    /// Whether no file of a dropped table is left, nor will come.
+    /// Returns whether no file of a dropped table is left, nor will come.
     pub fn has_left(&self, id: TableId) -> bool {
         !self.leaving.contains(&id)
     }
@@ -219,7 +219,7 @@ impl Schedule {
         now_ns >= self.not_before_ns && (self.has_news || now_ns >= self.look_again_ns)
     }
 
-    /// Whether files of a table could not be removed when that was tried last.
+    /// Returns whether files of a table could not be removed when that was tried last.
     pub fn is_failing_to_remove(&self, id: TableId) -> bool {
         let mut removals = self.removals.iter();
         removals.any(|obsolete| obsolete.has_failed && obsolete.layout.metadata.id == id)
