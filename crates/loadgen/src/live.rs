@@ -1,24 +1,18 @@
 //! Progress of a run while it runs: a live view on a terminal, lines elsewhere.
 
-use std::io::{self, IsTerminal, Stderr};
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
-use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::Line;
-use ratatui::widgets::{Block, Gauge, Paragraph, Sparkline};
-use ratatui::{Frame, TerminalOptions, Viewport};
+use helenus_terminal::{Line, Place, Screen, Style, beside, boxed, columns, gauge};
 
 use crate::chart::short_number;
 use crate::report::duration;
 use crate::run::{Measurement, Progress, Second};
 
-/// Lines of the live view.
-const HEIGHT: u16 = 16;
+/// Rows of the live view: its head, two charts, latencies and errors.
+const HEAD_ROWS: usize = 3;
+const CHART_ROWS: usize = 6;
+const BODY_ROWS: usize = 7;
 
 /// A live view if standard error is a terminal, lines if it is not.
 pub fn for_this_terminal() -> Box<dyn Progress> {
@@ -74,9 +68,8 @@ fn limit_of(second: &Second) -> String {
 
 /// Throughput, percentiles, errors by kind and the throttle, drawn anew each second. `q` ends the run.
 pub(crate) struct LiveView {
-    terminal: Terminal<CrosstermBackend<Stderr>>,
+    screen: Screen,
     doing: String,
-    share: f64,
     drawn: Instant,
     is_stopped: bool,
 }
@@ -86,34 +79,12 @@ const DRAW_INTERVAL: Duration = Duration::from_millis(100);
 
 impl LiveView {
     fn start() -> io::Result<Self> {
-        enable_raw_mode()?;
-        let options = TerminalOptions {
-            viewport: Viewport::Inline(HEIGHT),
-        };
-        let terminal = Terminal::with_options(CrosstermBackend::new(io::stderr()), options);
-        if terminal.is_err() {
-            let _restored = disable_raw_mode();
-        }
         Ok(LiveView {
-            terminal: terminal?,
+            screen: Screen::start(Place::Inline)?,
             doing: String::new(),
-            share: 0.0,
             drawn: Instant::now(),
             is_stopped: false,
         })
-    }
-}
-
-impl Drop for LiveView {
-    fn drop(&mut self) {
-        // What is printed next goes below the last drawing. The terminal may be gone; there is nobody left to tell.
-        let view = self.terminal.get_frame().area();
-        let _below = self
-            .terminal
-            .set_cursor_position((0, view.bottom().saturating_sub(1)));
-        let _shown = self.terminal.show_cursor();
-        let _restored = disable_raw_mode();
-        eprintln!();
     }
 }
 
@@ -121,51 +92,52 @@ impl Progress for LiveView {
     fn doing(&mut self, what: &str, share: f64) {
         let is_new = self.doing != what;
         what.clone_into(&mut self.doing);
-        self.share = share.clamp(0.0, 1.0);
         if is_new || self.drawn.elapsed() > DRAW_INTERVAL {
             self.drawn = Instant::now();
-            let (doing, share) = (self.doing.clone(), self.share);
-            // A frame that cannot be drawn is no reason to stop a run.
-            let _drawn = self.terminal.draw(|frame| {
-                let [top, _] =
-                    Layout::vertical([Constraint::Length(3), Constraint::Min(0)]).areas(frame.area());
-                let gauge = Gauge::default()
-                    .block(Block::bordered().title(doing))
-                    .gauge_style(Style::default().fg(Color::Blue))
-                    .ratio(share);
-                frame.render_widget(gauge, top);
-            });
+            let (width, _) = self.screen.size();
+            let bar = gauge(share, width.saturating_sub(2));
+            self.screen.draw(boxed(&self.doing, vec![bar], width, HEAD_ROWS));
         }
     }
 
     fn second(&mut self, second: &Second, measured: &Measurement) {
-        let _drawn = self.terminal.draw(|frame| draw(frame, second, measured));
+        let (width, _) = self.screen.size();
+        self.screen.draw(page(second, measured, width));
     }
 
     fn is_stopped(&mut self) -> bool {
-        while !self.is_stopped && event::poll(Duration::ZERO).unwrap_or(false) {
-            if let Ok(Event::Key(key)) = event::read() {
-                let is_interrupt =
-                    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-                self.is_stopped = is_interrupt || key.code == KeyCode::Char('q');
-            }
-        }
+        self.is_stopped |= self.screen.is_quit();
         self.is_stopped
     }
 }
 
-/// Draws one second of a run.
-pub fn draw(frame: &mut Frame<'_>, second: &Second, measured: &Measurement) {
-    let [head, charts, body] =
-        Layout::vertical([Constraint::Length(3), Constraint::Length(6), Constraint::Min(0)])
-            .areas(frame.area());
+/// Lays one second of a run out on a terminal of this width.
+fn page(second: &Second, measured: &Measurement, width: usize) -> Vec<Line> {
+    let (left, right) = (width / 2, width - width / 2);
+    let mut page = head(second, measured, width);
+    page.extend(beside(
+        series(" throughput ", Style::Blue, left, measured, |second| {
+            (second.ops as f64 / second.length_s.max(1e-9)) as u64
+        }),
+        series(" p99 ", Style::Red, right, measured, |second| {
+            second.latencies.p99
+        }),
+    ));
+    page.extend(beside(
+        boxed(" latency ", latencies(second), left, BODY_ROWS),
+        boxed(" errors ", errors(measured), right, BODY_ROWS),
+    ));
+    page
+}
+
+fn head(second: &Second, measured: &Measurement, width: usize) -> Vec<Line> {
     let state = if second.at_s < 0.0 {
         format!("warming up, {:.0} s to go", -second.at_s)
     } else {
         format!("{:.0} s", second.at_s)
     };
     let title = format!(" {}  {state}  (q ends) ", measured.workload);
-    let summary = Line::from(format!(
+    let summary = format!(
         "{} ops/s   under way {}   waiting {}{}   sent again {}   refused {}",
         short_number(second.ops as f64 / second.length_s.max(1e-9)),
         second.in_flight,
@@ -173,20 +145,11 @@ pub fn draw(frame: &mut Frame<'_>, second: &Second, measured: &Measurement) {
         limit_of(second),
         measured.sent_again,
         measured.refused
-    ))
-    .style(Style::default().add_modifier(Modifier::BOLD));
-    frame.render_widget(
-        Paragraph::new(summary).block(Block::bordered().title(title)),
-        head,
     );
-    let [left, right] = Layout::horizontal([Constraint::Percentage(50); 2]).areas(charts);
-    draw_series(frame, left, " throughput ", Color::Blue, measured, |second| {
-        (second.ops as f64 / second.length_s.max(1e-9)) as u64
-    });
-    draw_series(frame, right, " p99 ", Color::Red, measured, |second| {
-        second.latencies.p99
-    });
-    let [left, right] = Layout::horizontal([Constraint::Percentage(50); 2]).areas(body);
+    boxed(&title, vec![Line::new(Style::Bold, summary)], width, HEAD_ROWS)
+}
+
+fn latencies(second: &Second) -> Vec<Line> {
     let latencies = &second.latencies;
     let rows = [
         ("p50", latencies.p50),
@@ -195,43 +158,30 @@ pub fn draw(frame: &mut Frame<'_>, second: &Second, measured: &Measurement) {
         ("p99.9", latencies.p999),
         ("max", latencies.max),
     ];
-    let lines: Vec<Line<'_>> = rows
-        .into_iter()
-        .map(|(name, us)| Line::from(format!("{name:<7}{:>12}", duration(us))))
-        .collect();
-    frame.render_widget(
-        Paragraph::new(lines).block(Block::bordered().title(" latency ")),
-        left,
-    );
-    let errors = &measured.totals.errors_by_kind;
-    let lines: Vec<Line<'_>> = if errors.is_empty() {
-        vec![Line::from("none")]
-    } else {
-        errors
-            .iter()
-            .map(|(kind, count)| Line::from(format!("{count:>9}  {kind}")))
-            .collect()
-    };
-    frame.render_widget(
-        Paragraph::new(lines).block(Block::bordered().title(" errors ")),
-        right,
-    );
+    rows.into_iter()
+        .map(|(name, us)| Line::plain(format!("{name:<7}{:>12}", duration(us))))
+        .collect()
 }
 
-fn draw_series(
-    frame: &mut Frame<'_>,
-    area: Rect,
+fn errors(measured: &Measurement) -> Vec<Line> {
+    let errors = &measured.totals.errors_by_kind;
+    if errors.is_empty() {
+        return vec![Line::plain("none")];
+    }
+    errors
+        .iter()
+        .map(|(kind, count)| Line::plain(format!("{count:>9}  {kind}")))
+        .collect()
+}
+
+fn series(
     title: &str,
-    color: Color,
+    style: Style,
+    width: usize,
     measured: &Measurement,
     value: impl Fn(&Second) -> u64,
-) {
-    let room = usize::from(area.width.saturating_sub(2));
-    let newest = measured.seconds.len().saturating_sub(room);
-    let values: Vec<u64> = measured.seconds.iter().skip(newest).map(value).collect();
-    let sparkline = Sparkline::default()
-        .block(Block::bordered().title(title.to_owned()))
-        .style(Style::default().fg(color))
-        .data(&values);
-    frame.render_widget(sparkline, area);
+) -> Vec<Line> {
+    let values: Vec<u64> = measured.seconds.iter().map(value).collect();
+    let chart = columns(&values, style, width.saturating_sub(2), CHART_ROWS - 2);
+    boxed(title, chart, width, CHART_ROWS)
 }

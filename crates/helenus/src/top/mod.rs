@@ -1,6 +1,5 @@
 //! `helenus top`: what a node does right now, read over CQL from its virtual tables.
 
-mod live;
 mod reading;
 mod screen;
 mod snapshot;
@@ -12,6 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use helenus_client::{ConnectError, RequestError, Session};
+use helenus_terminal::{Place, Screen};
 
 use crate::terminal::{fail, print_json};
 use reading::Reading;
@@ -130,14 +130,14 @@ async fn watch(arguments: &TopArguments) -> Result<ExitCode, RequestError> {
         println!("{}", lines.join("\n"));
         return Ok(ExitCode::SUCCESS);
     }
-    let mut live = match live::LiveScreen::start() {
-        Ok(live) => live,
+    let mut terminal = match Screen::start(Place::Whole) {
+        Ok(terminal) => terminal,
         Err(error) => return Ok(fail("top", &error)),
     };
     loop {
         let snapshot = watch.next().await?;
-        live.draw(&screen::lines(&snapshot));
-        if live.is_quit() {
+        terminal.draw(screen::page(&snapshot));
+        if terminal.is_quit() {
             return Ok(ExitCode::SUCCESS);
         }
     }

@@ -1,5 +1,7 @@
 //! The page: a pure function of a snapshot.
 
+use helenus_terminal::{Line, Style};
+
 use super::snapshot::Snapshot;
 use crate::terminal::bytes_text;
 
@@ -9,6 +11,19 @@ const PARTITIONS_MAX: usize = 15;
 
 /// The columns that names may take.
 const NAME_WIDTH: usize = 52;
+
+/// Lays the lines out for a terminal: headings, which follow an empty line, are bold.
+pub fn page(snapshot: &Snapshot) -> Vec<Line> {
+    let mut is_heading = true;
+    lines(snapshot)
+        .into_iter()
+        .map(|line| {
+            let style = if is_heading { Style::Bold } else { Style::Plain };
+            is_heading = line.is_empty();
+            Line::new(style, line)
+        })
+        .collect()
+}
 
 pub fn lines(snapshot: &Snapshot) -> Vec<String> {
     let mut lines = vec![
