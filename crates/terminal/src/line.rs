@@ -54,7 +54,7 @@ impl Line {
 
     /// Cuts it, or fills it up with spaces, to this many columns.
     #[must_use]
-    pub fn fitted(mut self, columns: usize) -> Self {
+    pub(crate) fn fitted(mut self, columns: usize) -> Self {
         let mut left = columns;
         for (_, text) in &mut self.parts {
             let end = text.char_indices().nth(left).map_or(text.len(), |(end, _)| end);

@@ -10,7 +10,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use crate::keys::has_quit;
 use crate::line::Line;
 
-/// What is typed between two looks at it; more waits for the next one.
+/// Bytes typed between two looks that are read at once; more waits for the next look.
 const TYPED_BYTES_MAX: usize = 256;
 
 /// Where a page stands.

@@ -67,6 +67,11 @@ pub const ALL: &[Rule] = &[
         because: "a summary line begins with a noun or a verb, so that a reader knows what it is of before what it does",
         check: nameless_summaries,
     },
+    Rule {
+        name: "every decision in the index, with its status",
+        because: "whoever finds a record must see whether it still holds",
+        check: unlisted_decisions,
+    },
 ];
 
 const FUNCTION_LINES_MAX: usize = 70;
@@ -278,6 +283,33 @@ fn dead_exports(sources: &Sources) -> Vec<Finding> {
     findings
 }
 
+const DECISIONS: &str = "docs/decisions";
+
+fn unlisted_decisions(_: &Sources) -> Vec<Finding> {
+    let index = fs::read_to_string(workspace::path(DECISIONS).join("README.md")).unwrap_or_default();
+    let Ok(entries) = fs::read_dir(workspace::path(DECISIONS)) else {
+        return vec![whole(DECISIONS, "is not there".to_owned())];
+    };
+    let mut findings = Vec::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let text = fs::read_to_string(entry.path()).unwrap_or_default();
+        if name != "README.md" && !is_listed(&name, &text, &index) {
+            let missing = "lacks its third line `Status: ...` or the same in the index".to_owned();
+            findings.push(whole(&format!("{DECISIONS}/{name}"), missing));
+        }
+    }
+    findings
+}
+
+fn is_listed(name: &str, text: &str, index: &str) -> bool {
+    let status = text.lines().nth(2).and_then(|line| line.strip_prefix("Status: "));
+    status.is_some_and(|status| {
+        let mut rows = index.lines().filter(|row| row.contains(&format!("]({name}) |")));
+        rows.any(|row| row.ends_with(&format!("| {} |", status.trim_end_matches('.'))))
+    })
+}
+
 /// First words of a relative clause that lacks its noun.
 const NAMELESS: [&str; 6] = ["What", "Whether", "Of", "Who", "Whose", "Whoever"];
 
@@ -350,6 +382,15 @@ mod tests {
         let text = "//! What it holds.\n\n/// Names it.\n/// What follows may.\nfn a() {\n    /// Whether\n    let b = 1;\n}\n// Of code\n";
         let found: Vec<(usize, &str)> = nameless_lines(text).collect();
         assert_eq!(found, [(1, "What"), (6, "Whether")]);
+    }
+
+    #[test]
+    fn a_decision_is_listed_with_its_status() {
+        let index = "| [1](0001-a.md) | A | in force |";
+        let is_listed = |text| is_listed("0001-a.md", text, index);
+        assert!(is_listed("# 1. A\n\nStatus: in force.\n"));
+        assert!(!is_listed("# 1. A\n\nStatus: replaced by 2.\n"));
+        assert!(!is_listed("# 1. A\n\n**Decision.** A.\n"));
     }
 
     #[test]
