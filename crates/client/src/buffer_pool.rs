@@ -42,6 +42,8 @@ const SCRATCH_BYTES_MAX: usize = 64 << 10;
 const CLASSES: usize = 11;
 
 impl BufferPool {
+    /// Makes an empty pool. On, it keeps idle buffers of 1 KiB to 1 MiB, 32 MiB in all, and 4 MiB for bound
+    /// values; off, none: every buffer is allocated and freed.
     pub fn new(is_on: bool) -> Arc<Self> {
         Arc::new(BufferPool {
             idle: Mutex::default(),

@@ -22,6 +22,8 @@
 //! # }
 //! ```
 
+#![deny(missing_docs)]
+
 mod error;
 mod lock;
 

@@ -159,10 +159,12 @@ impl Answer {
 }
 
 impl<T> Rows<'_, T> {
+    /// Names of the columns, in the order of a row's values; also of a page without rows.
     pub fn column_names(&self) -> &[String] {
         &self.names
     }
 
+    /// Types of the columns, one for each of [`Rows::column_names`].
     pub fn column_types(&self) -> &[CqlType] {
         &self.types
     }

@@ -9,6 +9,8 @@ use crate::error::ServerError;
 /// Requests that provably did not run are no matter of policy: they are sent again until their deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
+    /// Attempts after the first, for each request; default 2. PREPARE, which changes nothing, is retried
+    /// alike.
     pub retries_max: u32,
 }
 

@@ -15,7 +15,10 @@ use crate::values::{BindError, BindValues, BoundValues};
 /// How a statement is executed; each field may be set on the statement itself.
 #[derive(Clone, Debug)]
 pub struct ExecutionOptions {
+    /// Replicas that must have answered before the coordinator does; default `LOCAL_QUORUM`.
     pub consistency: Consistency,
+    /// Level of a conditional statement's Paxos rounds, `SERIAL` or `LOCAL_SERIAL`; `None`, the default: the
+    /// server's (`SERIAL`).
     pub serial_consistency: Option<Consistency>,
     /// Rows of a page; 0 asks for all rows at once.
     pub page_size: u32,
@@ -50,6 +53,7 @@ impl Default for ExecutionOptions {
 /// A statement that is parsed by the server each time it is executed.
 #[derive(Clone, Debug)]
 pub struct Statement {
+    /// CQL, with a marker (`?`) for each value that is bound.
     pub text: String,
     /// `None`: as the session executes.
     pub options: Option<ExecutionOptions>,
@@ -68,6 +72,7 @@ impl From<&str> for Statement {
 #[derive(Clone, Debug)]
 pub struct Prepared {
     pub(crate) shared: Arc<PreparedStatement>,
+    /// Options of its executions: those of the session that prepared it, until they are changed here.
     pub options: ExecutionOptions,
 }
 
@@ -192,6 +197,7 @@ impl PreparedStatement {
 }
 
 impl Prepared {
+    /// Returns the CQL that was given to [`Session::prepare`](crate::Session::prepare).
     pub fn text(&self) -> &str {
         &self.shared.text
     }
@@ -206,24 +212,30 @@ impl Prepared {
         self.shared.bind(&values)
     }
 
+    /// Sets the replicas that must have answered; the session's level (default `LOCAL_QUORUM`) otherwise.
     #[must_use]
     pub fn with_consistency(mut self, consistency: Consistency) -> Self {
         self.options.consistency = consistency;
         self
     }
 
+    /// Sets the time from the call to its result, waiting for a turn and every retry included; the session's
+    /// (default [`TIMEOUT_DEFAULT`]) otherwise.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = timeout;
         self
     }
 
+    /// Declares that executing it twice is as good as once: it is retried, as
+    /// [`RetryPolicy`](crate::RetryPolicy) says, also where it may have run. Without effect on a transaction.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.options.is_idempotent = true;
         self
     }
 
+    /// Sets the rows of a page, [`PAGE_SIZE_DEFAULT`] otherwise; 0 asks for all rows at once.
     #[must_use]
     pub fn with_page_size(mut self, page_size: u32) -> Self {
         self.options.page_size = page_size;
@@ -234,7 +246,10 @@ impl Prepared {
 /// Several writes in one message.
 #[derive(Clone, Debug)]
 pub struct Batch {
+    /// Logged (all of it in the end, or nothing), unlogged, or of counter updates.
     pub kind: BatchKind,
+    /// Options of the batch as a whole: those of its statements and of the session do not count, nor does the
+    /// page size.
     pub options: ExecutionOptions,
     pub(crate) members: Vec<(BatchMember, BoundValues)>,
 }
@@ -246,6 +261,7 @@ pub(crate) enum BatchMember {
 }
 
 impl Batch {
+    /// Makes an empty batch with [`ExecutionOptions::default`], whatever the session's options are.
     pub fn new(kind: BatchKind) -> Self {
         Batch {
             kind,
@@ -254,6 +270,8 @@ impl Batch {
         }
     }
 
+    /// Appends a prepared statement; an error leaves the batch as it was. The protocol has room for 65,535
+    /// statements: executing more panics.
     pub fn push(&mut self, statement: &Prepared, values: impl BindValues) -> Result<(), BindError> {
         let bound = statement.shared.bind(&values)?;
         self.members
@@ -269,10 +287,12 @@ impl Batch {
         Ok(())
     }
 
+    /// Returns the number of statements.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
+    /// Returns whether no statement was pushed.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }

@@ -19,16 +19,31 @@ pub struct BoundValues {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
+    /// The number of values is not that of a prepared statement's markers.
     #[error("the statement has {wanted} markers, and {found} values were given")]
-    Count { wanted: usize, found: usize },
+    Count {
+        /// Markers of the statement.
+        wanted: usize,
+        /// Values that were given.
+        found: usize,
+    },
+    /// The marker's type does not take the Rust type, or not this value of it: an integer beyond its range.
     #[error("marker {index} takes {wanted:?}, not a Rust {found}")]
     Type {
+        /// Place of the marker, from 0.
         index: usize,
+        /// Type of the marker; `Blob` where it is not known, in an unprepared statement.
         wanted: Box<CqlType>,
+        /// Name of the Rust type.
         found: &'static str,
     },
+    /// A value, or a request as a whole, has more than 2^31 - 1 bytes.
     #[error("a value of {bytes} bytes is beyond the protocol's 2 GiB")]
-    TooLong { bytes: usize },
+    TooLong {
+        /// Length of the value or of the request.
+        bytes: usize,
+    },
+    /// More than 65,535 values were given.
     #[error("a statement has at most 65,535 values")]
     TooMany,
 }
@@ -53,6 +68,7 @@ const NULL: i32 = -1;
 const UNSET: i32 = -2;
 
 impl BoundValues {
+    /// Makes an empty list; takes no memory before the first value.
     pub fn new() -> Self {
         Self::default()
     }
@@ -70,6 +86,7 @@ impl BoundValues {
         self.bytes
     }
 
+    /// Returns the number of values, null and unset ones included.
     pub fn count(&self) -> u16 {
         self.count
     }
@@ -85,6 +102,8 @@ impl BoundValues {
         self.bytes.clear();
     }
 
+    /// Appends a value for a marker of `data_type`; `None`, in an unprepared statement, writes it as its Rust
+    /// type says and refuses collections. After an error the list is of no use until [`BoundValues::clear`].
     pub fn push<V: BindValue + ?Sized>(
         &mut self,
         value: &V,

@@ -15,19 +15,32 @@ use uuid::Uuid;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ColumnError {
+    /// The Rust type does not take values of the column's type.
     #[error("a value of {found:?} cannot be read as {wanted}")]
     Type {
+        /// Name of the Rust type.
         wanted: &'static str,
+        /// Type of the column, or of the element within it.
         found: Box<CqlType>,
     },
+    /// The value is null, and the Rust type has nothing for it.
     #[error("the value is null; read it as an Option<{wanted}>")]
-    Null { wanted: &'static str },
+    Null {
+        /// Name of the Rust type.
+        wanted: &'static str,
+    },
+    /// The bytes have the wrong length or form for the column's type, or do not fit the Rust type.
     #[error("the value's bytes are not those of a {wanted}")]
-    Malformed { wanted: &'static str },
+    Malformed {
+        /// Name of the Rust type.
+        wanted: &'static str,
+    },
 }
 
 /// A Rust type that columns can be read as.
 pub trait FromColumn<'a>: Sized {
+    /// Reads the serialized `value` of a column of `data_type`; `None` is null, which collections read as
+    /// empty.
     fn from_column(data_type: &CqlType, value: Option<&'a [u8]>) -> Result<Self, ColumnError>;
 }
 

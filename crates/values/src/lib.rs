@@ -1,5 +1,7 @@
 //! Rust values to and from the bytes of CQL values.
 
+#![deny(missing_docs)]
+
 mod bind;
 mod column;
 mod row;

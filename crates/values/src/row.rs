@@ -8,13 +8,26 @@ use crate::column::{ColumnError, FromColumn};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowError {
+    /// The number of columns is not that of the tuple, or there is no column at the index asked for.
     #[error("rows of {found} columns cannot be read as {wanted}")]
-    ColumnCount { wanted: usize, found: usize },
+    ColumnCount {
+        /// Columns that the tuple has, or that the index needs at least.
+        wanted: usize,
+        /// Columns of the row.
+        found: usize,
+    },
+    /// A column's value cannot be read as its Rust type.
     #[error("column {index}: {source}")]
-    Column { index: usize, source: ColumnError },
+    Column {
+        /// Place of the column, from 0.
+        index: usize,
+        /// Cause, which names both types.
+        source: ColumnError,
+    },
     /// The answer has no rows: it is not one of a SELECT.
     #[error("the statement returned no rows")]
     NoRows,
+    /// One row was asked for, and the page has none.
     #[error("there is no row")]
     Empty,
 }
@@ -22,11 +35,14 @@ pub enum RowError {
 /// One row: the types of its columns and their serialized values.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
+    /// Types of the columns, in the order of the result.
     pub types: &'a [CqlType],
+    /// Serialized value of each column; `None` is null.
     pub values: &'a [Option<&'a [u8]>],
 }
 
 impl<'a> Row<'a> {
+    /// Returns the number of columns.
     pub fn column_count(&self) -> usize {
         self.values.len()
     }
@@ -45,6 +61,7 @@ impl<'a> Row<'a> {
 
 /// Type that a row can be read as. The values must own what they need: the row's bytes are gone with its page.
 pub trait FromRow: Sized {
+    /// Reads the columns in their order; a tuple takes exactly as many as it has fields.
     fn from_row(row: Row<'_>) -> Result<Self, RowError>;
 }
 

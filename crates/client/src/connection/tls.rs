@@ -41,24 +41,37 @@ pub struct Tls {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
+    /// A file cannot be read, or is not PEM with what it is to hold.
     #[error("cannot read {} as PEM: {reason}", file.display())]
-    File { file: PathBuf, reason: String },
+    File {
+        /// Path of the file, as it was given.
+        file: PathBuf,
+        /// Error of reading or of parsing, in words.
+        reason: String,
+    },
+    /// A PEM file has no certificate in it.
     #[error("{} holds no certificate", .0.display())]
     NoCertificate(PathBuf),
+    /// The name given to [`TlsOptions::server_name`] is neither a DNS name nor an IP address.
     #[error("{name} is no name that a certificate can hold: {source}")]
     ServerName {
+        /// Name that was given.
         name: String,
+        /// Reason why it is none.
         source: InvalidDnsNameError,
     },
+    /// Neither [`TlsOptions::authorities`] nor [`TlsOptions::without_verification`] was called.
     #[error(
         "no certificate could be trusted: name a file with those of your authority, or switch the check off"
     )]
     NobodyTrusted,
+    /// rustls refuses the settings: a certificate is malformed, or the key does not belong to the client's.
     #[error(transparent)]
     Settings(#[from] rustls::Error),
 }
 
 impl TlsOptions {
+    /// Trusts nobody yet: `build` needs [`TlsOptions::authorities`] or [`TlsOptions::without_verification`].
     pub fn new() -> Self {
         TlsOptions::default()
     }

@@ -13,9 +13,13 @@ use replication::replicas_by_position;
 /// A node, as the cluster describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
+    /// Address that it takes clients' connections at.
     pub address: SocketAddr,
+    /// Datacenter's name; empty if the server tells none.
     pub datacenter: String,
+    /// Rack's name within the datacenter; empty if the server tells none.
     pub rack: String,
+    /// Last tokens of the ring's ranges that the node is the primary replica of, in no order.
     pub tokens: Vec<i64>,
 }
 

@@ -10,9 +10,16 @@ use super::Node;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replication {
     /// The next nodes of the ring.
-    Simple { factor: usize },
+    Simple {
+        /// Replicas of each partition in the whole cluster; all nodes if there are fewer.
+        factor: usize,
+    },
     /// For each datacenter the next of its nodes, on different racks as far as there are any.
-    NetworkTopology { factors: BTreeMap<String, usize> },
+    NetworkTopology {
+        /// Replicas of each partition by datacenter's name, transient ones included; all its nodes if there
+        /// are fewer.
+        factors: BTreeMap<String, usize>,
+    },
     /// Every node, or a strategy that is not known here.
     Everywhere,
 }

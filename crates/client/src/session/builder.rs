@@ -79,6 +79,9 @@ impl SessionBuilder {
         self
     }
 
+    /// Sets user and password for servers that ask for a login (SASL PLAIN: in clear unless TLS is on).
+    /// Without them such a server is [`ConnectError::CredentialsNeeded`]; wrong ones are
+    /// [`ConnectError::Refused`].
     pub fn credentials(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.options.connection.credentials = Some((user.into(), password.into()));
         self
@@ -91,6 +94,8 @@ impl SessionBuilder {
         self
     }
 
+    /// Sets the compression of messages, used where the server offers it; from v5 on only LZ4 is. Default
+    /// `None`.
     pub fn compression(mut self, compression: Option<Compression>) -> Self {
         self.options.connection.compression = compression;
         self
@@ -102,6 +107,8 @@ impl SessionBuilder {
         self
     }
 
+    /// Sets the time for opening one connection, TLS and login included; default 5 s. A node that has
+    /// announced its end and leaves no connection is awaited as long before it counts as unreachable.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.options.connection.connect_timeout = timeout;
         self
@@ -113,6 +120,7 @@ impl SessionBuilder {
         self
     }
 
+    /// Sets how many requests each node is asked at once; default [`ThrottleMode::Adaptive`].
     pub fn throttle(mut self, mode: ThrottleMode) -> Self {
         self.options.throttle = mode;
         self
@@ -124,6 +132,8 @@ impl SessionBuilder {
         self
     }
 
+    /// Sets how often an idempotent request that may have run is sent again; default twice. What did not run
+    /// is sent again in any case, until its deadline.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.options.retry = policy;
         self

@@ -106,6 +106,7 @@ pub struct SessionStatistics {
 }
 
 impl Session {
+    /// Begins the settings of a session; nothing is connected before [`SessionBuilder::connect`].
     pub fn builder() -> SessionBuilder {
         SessionBuilder::new()
     }
@@ -204,6 +205,8 @@ impl Session {
         Pager::new(self, statement, values)
     }
 
+    /// Returns the counters since the session was connected, those of all its clones together, and the state
+    /// of each node. They are read one by one: sums over them may be off by requests that end meanwhile.
     pub fn statistics(&self) -> SessionStatistics {
         let counters = &self.shared.counters;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

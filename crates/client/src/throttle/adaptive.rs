@@ -72,7 +72,9 @@ const REFUSED_KEEP: f64 = 0.75;
 /// A request that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
+    /// Time from the turn to the end of the request; the wait for the turn is not in it.
     pub latency: Duration,
+    /// Result of the request, as far as it tells of the server's load.
     pub ending: Ending,
     /// True if the limit was reached: only then do windows say anything about it.
     pub is_limited: bool,

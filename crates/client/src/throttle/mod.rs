@@ -66,6 +66,7 @@ struct State {
 /// How a request ended, as far as the throttle is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
+    /// The server answered, be it with an error that says nothing about its load.
     Answered,
     /// The server said that it has too much to do.
     Refused,
@@ -78,6 +79,7 @@ pub enum Ending {
 /// The queue of a node is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueFull {
+    /// Callers that wait already: as many as [`Throttle::new`] was told.
     pub waiting_max: usize,
 }
 
@@ -86,11 +88,16 @@ pub struct QueueFull {
 pub struct ThrottleStatus {
     /// Requests that may be under way; `usize::MAX` without a limit.
     pub limit: usize,
+    /// Turns that are taken: requests under way, and those about to be sent.
     pub in_flight: usize,
+    /// Callers in the queue.
     pub waiting: usize,
 }
 
 impl Throttle {
+    /// Makes the throttle of one node. The limit of [`ThrottleMode::Adaptive`] begins at 64; a concurrency of
+    /// 0 counts as 1, a rate below 0.001 a second as 0.001. A caller that finds no turn and `waiting_max`
+    /// others waiting gets [`QueueFull`].
     pub fn new(mode: ThrottleMode, waiting_max: usize) -> Arc<Self> {
         let now = Instant::now();
         let adaptive = AdaptiveLimit::new(now);
@@ -114,6 +121,7 @@ impl Throttle {
         })
     }
 
+    /// Returns its state, all of one moment.
     pub fn status(&self) -> ThrottleStatus {
         let state = lock(&self.state);
         ThrottleStatus {
