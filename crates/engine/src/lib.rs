@@ -12,9 +12,12 @@ pub mod error;
 pub mod functions;
 mod heap_bytes;
 pub mod names;
+mod row_store;
 pub mod term;
+mod vector_value;
 pub mod views;
 
+pub mod clause;
 pub mod modify;
 pub mod select;
 
@@ -24,5 +27,6 @@ pub mod replicas;
 pub mod transaction;
 
 pub use error::CqlError;
-pub use execute::{QueryOptions, RowStore, Scratch, TombstoneLimits};
+pub use execute::{QueryOptions, Scratch};
 pub use prepare::{Plan, Prepared, prepare};
+pub use row_store::{RowStore, TombstoneLimits};

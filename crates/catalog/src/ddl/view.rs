@@ -8,9 +8,9 @@ use helenus_cql::ast::{
     TableOptions as WrittenOptions, TupleInValues,
 };
 use helenus_engine::CqlError;
+use helenus_engine::clause::{RelationText, WhereClause};
 use helenus_engine::error::AlreadyExists;
 use helenus_engine::functions::Clock;
-use helenus_engine::select::{RelationText, WhereClause};
 use helenus_engine::term::RawTerm;
 use helenus_engine::views::view_clause;
 use helenus_protocol::response::SchemaChangeKind;

@@ -9,9 +9,25 @@ use helenus_schema::{
 };
 use helenus_types::CqlType;
 
-use super::filter::UseOfIndex;
-use super::nearest::NearestColumn;
 use super::restriction::{Restriction, RestrictionKind};
+
+/// The column that is ordered by, for the rules of the WHERE clause.
+#[derive(Clone, Copy, Debug)]
+pub struct NearestColumn {
+    pub column: ColumnId,
+    /// True if there is an index that finds its vectors by similarity.
+    pub is_indexed: bool,
+}
+
+/// Kind of query that a test would ask an index for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UseOfIndex {
+    Equality,
+    Range,
+    Element,
+    Key,
+    Other,
+}
 
 /// How an index compares values, where a filter on its column has to do likewise.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +159,7 @@ fn serves_part(index: &IndexMetadata, restriction: &Restriction) -> bool {
 }
 
 /// Returns whether an index of the table serves the restriction, or a part of it.
-pub(super) fn has_index(table: &TableMetadata, restriction: &Restriction) -> bool {
+pub(crate) fn has_index(table: &TableMetadata, restriction: &Restriction) -> bool {
     let mut indexes = table.indexes.iter();
     indexes.any(|index| serves_part(index, restriction))
 }
@@ -164,7 +180,7 @@ fn group_filters(group: &Group<'_>, restriction: &Restriction) -> bool {
 }
 
 /// Returns whether no group of indexes alone tells which rows match all of these.
-pub(super) fn needs_filtering(
+pub(crate) fn needs_filtering(
     table: &TableMetadata,
     restrictions: &[&Restriction],
     reads: IndexReads,
@@ -181,7 +197,7 @@ pub(super) fn needs_filtering(
 
 /// The indexes by which Cassandra would read the rows that match: those of the first group that serves anything, legacy ones
 /// before storage-attached ones.
-pub(super) fn chosen<'t>(
+pub(crate) fn chosen<'t>(
     table: &'t TableMetadata,
     restrictions: &[&Restriction],
     reads: IndexReads,
@@ -198,7 +214,7 @@ pub(super) fn chosen<'t>(
 }
 
 /// How the [`chosen`] indexes compare, where that is not as types do.
-pub(super) fn collations(
+pub(crate) fn collations(
     table: &TableMetadata,
     restrictions: &[&Restriction],
     reads: IndexReads,

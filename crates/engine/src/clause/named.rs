@@ -7,7 +7,7 @@ use crate::CqlError;
 use crate::term::Typing;
 
 /// `expr(index, value)`, which none of the indexes there are takes.
-pub(super) fn check_expressions(
+pub(crate) fn check_expressions(
     table: &TableMetadata,
     expressions: &[&QualifiedName],
 ) -> Result<(), CqlError> {
@@ -33,7 +33,7 @@ pub(super) fn check_expressions(
     })
 }
 
-pub(super) fn check_token_columns(typing: &Typing<'_>, names: &[String]) -> Result<(), CqlError> {
+pub(crate) fn check_token_columns(typing: &Typing<'_>, names: &[String]) -> Result<(), CqlError> {
     let key = typing.scope.table.partition_key();
     let columns = names
         .iter()

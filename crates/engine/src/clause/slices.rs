@@ -346,3 +346,12 @@ fn intersection(comparator: &ClusteringComparator, left: &[Slice], right: &[Slic
         .filter(|slice| compare(comparator, &slice.start, &slice.end) == Ordering::Less)
         .collect()
 }
+
+/// Makes the slices be one row, reusing what is there.
+pub fn set_single_row(slices: &mut Vec<Slice>, clustering: &[u8]) {
+    slices.truncate(1);
+    match slices.first_mut() {
+        Some(slice) => slice.cover(clustering),
+        None => slices.push(Slice::covering(clustering)),
+    }
+}

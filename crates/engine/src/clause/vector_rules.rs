@@ -3,12 +3,13 @@
 use helenus_schema::{ColumnMetadata, TableMetadata};
 
 use super::restriction::{RestrictedColumn, Restriction};
-use super::where_clause::{StatementKind, WhereClause, WhereRules};
+use super::statement_kind::StatementKind;
+use super::where_clause::{WhereClause, WhereRules};
 use crate::CqlError;
 
 impl WhereClause {
     /// Checks what stands beside an ordering by similarity, and that vectors with an index are asked for by that only.
-    pub(super) fn check_vectors(&self, table: &TableMetadata, rules: WhereRules) -> Result<(), CqlError> {
+    pub(crate) fn check_vectors(&self, table: &TableMetadata, rules: WhereRules) -> Result<(), CqlError> {
         if rules.kind != StatementKind::Select {
             return Ok(());
         }

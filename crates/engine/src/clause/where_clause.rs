@@ -1,28 +1,19 @@
 //! The WHERE clause: relations typed and merged into restrictions, and the checks on which of them may stand together.
 
-use std::fmt;
-
 use helenus_cql::ast::{Operator, Relation};
 use helenus_schema::{ColumnKind, ColumnMetadata, IndexId, TableMetadata};
 use helenus_types::CqlType;
 
-use super::index_support::{IndexCollation, IndexReads, chosen, collations, has_index, needs_filtering};
+use super::index_support::{
+    IndexCollation, IndexReads, NearestColumn, chosen, collations, has_index, needs_filtering,
+};
 use super::named::{check_expressions, check_token_columns};
-use super::nearest::NearestColumn;
 use super::relation::{RelationText, operator_text, restriction};
 use super::restriction::{RestrictedColumn, Restriction};
+use super::statement_kind::StatementKind;
 use crate::CqlError;
 use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::term::{Expression, Receiver, Typing};
-
-/// The kind of statement the WHERE clause belongs to; the name appears in messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatementKind {
-    Select,
-    Insert,
-    Update,
-    Delete,
-}
 
 /// A typed and checked WHERE clause.
 #[derive(Clone, Debug, Default)]
@@ -79,17 +70,6 @@ const RELATIONS_MAX: usize = 1_000;
 pub const REQUIRES_ALLOW_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus \
      may have unpredictable performance. If you want to execute this query despite the performance \
      unpredictability, use ALLOW FILTERING";
-
-impl fmt::Display for StatementKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            StatementKind::Select => "SELECT",
-            StatementKind::Insert => "INSERT",
-            StatementKind::Update => "UPDATE",
-            StatementKind::Delete => "DELETE",
-        })
-    }
-}
 
 impl WhereClause {
     pub fn prepare(typing: &Typing<'_>, relations: &[Relation], rules: WhereRules) -> Result<Self, CqlError> {
@@ -485,7 +465,7 @@ impl WhereClause {
         Ok(())
     }
 
-    pub(super) fn is_clustering_prefix(&self) -> bool {
+    pub(crate) fn is_clustering_prefix(&self) -> bool {
         self.clustering_prefix_length() == self.clustering.len()
     }
 

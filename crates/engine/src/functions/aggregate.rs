@@ -6,9 +6,9 @@ use helenus_types::CqlType;
 use helenus_types::value::Decimal;
 use num_bigint::BigInt;
 
-use super::native::AggregateKind;
 use super::number::{DECIMAL_DIGITS_MAX, NUMBER_BYTES_MAX, Number, check_number};
 use super::operation::{Rounding, aligned, divide_at_scale};
+use super::signature::AggregateKind;
 use crate::CqlError;
 
 /// One aggregate in progress.

@@ -3,7 +3,7 @@
 use helenus_types::CqlType;
 use helenus_types::value::blob::Hex;
 
-use super::native::{NativeFunction, ScalarKind};
+use super::signature::{NativeFunction, ScalarKind};
 use crate::CqlError;
 
 /// For every native type but blob, the functions to blob and from it, each with its name of Cassandra 5.0 and the

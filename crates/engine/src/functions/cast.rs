@@ -3,8 +3,8 @@
 use helenus_types::CqlType;
 use num_bigint::BigInt;
 
-use super::native::{NativeFunction, ScalarKind};
 use super::number::{Number, is_numeric};
+use super::signature::{NativeFunction, ScalarKind};
 use super::time::{date_of_ms, ms_of};
 use crate::CqlError;
 

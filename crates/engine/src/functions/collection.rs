@@ -5,11 +5,11 @@ use helenus_types::CqlType;
 use helenus_types::value::{CollectionElements, MapEntries, write_collection};
 
 use super::aggregate::Accumulator;
-use super::native::{AggregateKind, NativeFunction, ScalarKind};
+use super::argument_types::{ArgumentTypes, inferred_type};
 use super::number::is_numeric;
-use super::resolve::inferred_type;
+use super::signature::{AggregateKind, NativeFunction, ScalarKind};
 use crate::CqlError;
-use crate::term::{RawTerm, Typing};
+use crate::term::RawTerm;
 
 pub(super) fn is_function(name: &str) -> bool {
     known(name).is_some()
@@ -47,7 +47,7 @@ fn known(name: &str) -> Option<(&'static str, &'static str, ScalarKind)> {
 }
 
 pub(super) fn function(
-    typing: &Typing<'_>,
+    typing: &dyn ArgumentTypes,
     name: &str,
     arguments: &[RawTerm],
 ) -> Result<Option<NativeFunction>, CqlError> {

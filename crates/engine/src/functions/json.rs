@@ -3,11 +3,12 @@
 use helenus_types::CqlType;
 use helenus_types::json::{JsonError, JsonValue, shown};
 
-use super::native::{Clock, NativeFunction, ScalarKind};
-use super::resolve::inferred_type;
+use super::argument_types::{ArgumentTypes, inferred_type};
+use super::clock::Clock;
+use super::signature::{NativeFunction, ScalarKind};
 use crate::CqlError;
 use crate::error::FunctionFailure;
-use crate::term::{Expression, RawTerm, Typing, type_assignment};
+use crate::term::{Expression, RawTerm, type_assignment};
 
 /// The name that messages have, and whether it is `to_json`.
 fn known(name: &str) -> Option<(&'static str, bool)> {
@@ -26,7 +27,7 @@ pub(super) fn from_json_name(name: &str) -> Option<&'static str> {
 }
 
 pub(super) fn function(
-    typing: &Typing<'_>,
+    typing: &dyn ArgumentTypes,
     name: &str,
     arguments: &[RawTerm],
     receiver: Option<&CqlType>,
@@ -147,9 +148,10 @@ pub(crate) fn decoded_if_long(
     now: Clock,
 ) -> Result<Option<Expression>, CqlError> {
     match (&function.kind, arguments) {
-        (super::FunctionKind::Scalar(ScalarKind::FromJson), [Expression::Constant(Some(text))])
-            if text.len() > DECODED_AT_ONCE_BYTES_MAX =>
-        {
+        (
+            super::signature::FunctionKind::Scalar(ScalarKind::FromJson),
+            [Expression::Constant(Some(text))],
+        ) if text.len() > DECODED_AT_ONCE_BYTES_MAX => {
             let value = from_json(function, text, now)?;
             Ok(Some(Expression::Constant(value.map(Vec::into_boxed_slice))))
         }

@@ -9,23 +9,11 @@ use md5::{Digest, Md5};
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 
-use super::native::{NativeFunction, ScalarKind};
-use super::resolve::inferred_type;
+use super::argument_types::{ArgumentTypes, inferred_type};
+use super::kinds::MaskKind;
+use super::signature::{NativeFunction, ScalarKind};
 use crate::CqlError;
-use crate::term::{RawTerm, Typing};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MaskKind {
-    Null,
-    Default,
-    Replace,
-    /// The characters between the first and last so many.
-    Inner,
-    /// The first and last so many characters.
-    Outer,
-    /// A digest of the serialized value.
-    Hash,
-}
+use crate::term::RawTerm;
 
 pub(super) fn is_function(name: &str) -> bool {
     known(name).is_some()
@@ -52,7 +40,7 @@ fn known(name: &str) -> Option<(&'static str, &'static str, MaskKind)> {
 }
 
 pub(super) fn function(
-    typing: &Typing<'_>,
+    typing: &dyn ArgumentTypes,
     name: &str,
     arguments: &[RawTerm],
     receiver: Option<&CqlType>,

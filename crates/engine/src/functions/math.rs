@@ -4,9 +4,10 @@ use helenus_types::CqlType;
 use helenus_types::value::Decimal;
 use num_bigint::{BigInt, Sign};
 
-use super::native::{AggregateKind, NativeFunction, ScalarKind};
+use super::kinds::MathKind;
 use super::number::{Number, digit_count, whole_part};
 use super::operation::{Rounding, divide_at_scale};
+use super::signature::{AggregateKind, NativeFunction, ScalarKind};
 use super::transcendental::{decimal_logarithm, exponential, natural_logarithm};
 use crate::CqlError;
 
@@ -15,15 +16,6 @@ const DIGITS_MIN: i64 = 32;
 
 /// And at most: a thousand digits hold a shard up for about a millisecond. Cassandra goes on to 10,000.
 const DIGITS_MAX: i64 = 1_000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MathKind {
-    Absolute,
-    Exponential,
-    Logarithm,
-    Logarithm10,
-    Round,
-}
 
 pub(super) fn overloads(name: &str) -> Vec<NativeFunction> {
     let (name, kind) = match name {

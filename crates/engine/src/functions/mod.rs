@@ -2,8 +2,12 @@
 //!
 //! Signatures are made when a call is resolved, not kept in a table: `+` alone has a hundred.
 
+mod argument_types;
+mod clock;
+mod kinds;
 mod native;
 mod resolve;
+mod signature;
 
 mod aggregate;
 
@@ -20,10 +24,12 @@ mod transcendental;
 mod vector;
 
 pub(crate) use aggregate::Accumulator;
+pub use argument_types::ArgumentTypes;
 pub(crate) use cast::{cast_function, is_cast_target, overloads as casts_to};
+pub use clock::Clock;
+pub(crate) use clock::next_timeuuid;
 pub(crate) use json::{check_selected, decoded_if_long};
-pub(crate) use native::next_timeuuid;
-pub use native::{AggregateKind, Clock, FunctionKind, NativeFunction, ScalarKind};
 pub(crate) use operation::{addition_of, subtraction_of};
 pub use resolve::{FunctionCallName, resolve};
 pub(crate) use resolve::{is_inferred, unmatched};
+pub use signature::{AggregateKind, FunctionKind, NativeFunction, ScalarKind};

@@ -205,8 +205,9 @@ pub(super) fn digit_count(value: &BigInt) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::super::aggregate::Accumulator;
-    use super::super::native::{AggregateKind, Clock, NativeFunction};
-    use super::super::operation::OperationKind;
+    use super::super::clock::Clock;
+    use super::super::kinds::OperationKind;
+    use super::super::signature::{AggregateKind, NativeFunction};
     use super::super::{cast, operation};
     use super::*;
 

@@ -6,42 +6,12 @@ use helenus_types::CqlType;
 use helenus_types::value::{Decimal, Duration};
 use num_bigint::{BigInt, Sign};
 
-use super::native::{NativeFunction, ScalarKind};
+use super::kinds::OperationKind;
 use super::number::{DECIMAL_DIGITS_MAX, NUMERIC_TYPES, Number, digit_count, power_of_ten};
+use super::signature::{NativeFunction, ScalarKind};
 use super::time::{add_duration, date_of_ms, ms_of};
 use crate::CqlError;
 use crate::error::FunctionFailure;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OperationKind {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Modulo,
-}
-
-impl OperationKind {
-    pub fn symbol(self) -> char {
-        match self {
-            OperationKind::Add => '+',
-            OperationKind::Subtract => '-',
-            OperationKind::Multiply => '*',
-            OperationKind::Divide => '/',
-            OperationKind::Modulo => '%',
-        }
-    }
-
-    pub(super) fn function_name(self) -> &'static str {
-        match self {
-            OperationKind::Add => "_add",
-            OperationKind::Subtract => "_substract",
-            OperationKind::Multiply => "_multiply",
-            OperationKind::Divide => "_divide",
-            OperationKind::Modulo => "_modulo",
-        }
-    }
-}
 
 /// The functions behind an operator, made once: there are some eighty of each.
 pub(super) fn overloads(kind: OperationKind) -> &'static [NativeFunction] {

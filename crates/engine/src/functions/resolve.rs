@@ -6,11 +6,12 @@ use std::fmt;
 use helenus_cql::ast::{ArithmeticOperator, FunctionName};
 use helenus_types::CqlType;
 
-use super::native::{AggregateKind, NativeFunction, ScalarKind};
-use super::operation::OperationKind;
+use super::argument_types::{ArgumentTypes, inferred_type};
+use super::kinds::OperationKind;
+use super::signature::{AggregateKind, NativeFunction, ScalarKind};
 use super::{bytes, cast, collection, json, mask, math, operation, time, vector};
 use crate::CqlError;
-use crate::term::{Assignability, RawTerm, Typing, native_type, type_assignment};
+use crate::term::{Assignability, RawTerm, native_type, type_assignment};
 
 /// The name of a call. Operators and casts are calls of functions without a name of their own in CQL.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +109,7 @@ pub(crate) fn is_inferred(name: &FunctionCallName) -> bool {
 
 /// Finds the function a call means. `receiver` is the type that is wanted, where one is.
 pub fn resolve(
-    typing: &Typing<'_>,
+    typing: &dyn ArgumentTypes,
     name: &FunctionCallName,
     arguments: &[RawTerm],
     receiver: Option<&CqlType>,
@@ -125,7 +126,7 @@ pub fn resolve(
 }
 
 fn candidates(
-    typing: &Typing<'_>,
+    typing: &dyn ArgumentTypes,
     name: &FunctionCallName,
     arguments: &[RawTerm],
     receiver: Option<&CqlType>,
@@ -148,7 +149,7 @@ fn candidates(
 
 /// The function of this name that takes its argument types from the call.
 fn inferred_function(
-    typing: &Typing<'_>,
+    typing: &dyn ArgumentTypes,
     native: &str,
     arguments: &[RawTerm],
     receiver: Option<&CqlType>,
@@ -203,8 +204,8 @@ fn count_rows() -> NativeFunction {
     NativeFunction::aggregate("count_rows", AggregateKind::CountRows, [], CqlType::Bigint)
 }
 
-fn token_function(typing: &Typing<'_>) -> NativeFunction {
-    let table = typing.scope.table;
+fn token_function(typing: &dyn ArgumentTypes) -> NativeFunction {
+    let table = typing.table();
     let types: Vec<CqlType> = table
         .partition_key()
         .iter()
@@ -214,7 +215,7 @@ fn token_function(typing: &Typing<'_>) -> NativeFunction {
 }
 
 fn extreme_function(
-    typing: &Typing<'_>,
+    typing: &dyn ArgumentTypes,
     name: &'static str,
     kind: AggregateKind,
     arguments: &[RawTerm],
@@ -235,26 +236,8 @@ fn extreme_function(
     ))
 }
 
-/// The type a parameter of a function without overloads takes from its argument.
-pub(super) fn inferred_type(
-    typing: &Typing<'_>,
-    signature: &str,
-    argument: &RawTerm,
-    otherwise: Option<&CqlType>,
-) -> Result<CqlType, CqlError> {
-    typing
-        .compatible_type(argument)
-        .or_else(|| otherwise.cloned())
-        .ok_or_else(|| {
-            invalid!(
-                "Cannot infer type of argument {argument} in call to function system.{signature}: \
-             use type casts to disambiguate"
-            )
-        })
-}
-
 fn check_arguments(
-    typing: &Typing<'_>,
+    typing: &dyn ArgumentTypes,
     function: &NativeFunction,
     arguments: &[RawTerm],
 ) -> Result<(), CqlError> {
@@ -275,7 +258,11 @@ fn check_arguments(
     Ok(())
 }
 
-fn match_arguments(typing: &Typing<'_>, function: &NativeFunction, arguments: &[RawTerm]) -> Assignability {
+fn match_arguments(
+    typing: &dyn ArgumentTypes,
+    function: &NativeFunction,
+    arguments: &[RawTerm],
+) -> Assignability {
     if function.argument_types.len() != arguments.len() {
         return Assignability::None;
     }
@@ -291,7 +278,7 @@ fn match_arguments(typing: &Typing<'_>, function: &NativeFunction, arguments: &[
 }
 
 fn best_match(
-    typing: &Typing<'_>,
+    typing: &dyn ArgumentTypes,
     name: &FunctionCallName,
     arguments: &[RawTerm],
     receiver: Option<&CqlType>,

@@ -6,32 +6,14 @@ use helenus_types::value::calendar::{civil_from_days, days_from_civil, days_in_m
 use helenus_types::value::date::{date_of_timestamp, timestamp_of_date};
 use helenus_types::value::timeuuid::{timeuuid_max, timeuuid_min, timeuuid_timestamp_ms};
 
-use super::native::{Clock, NativeFunction, ScalarKind, next_timeuuid};
+use super::clock::{Clock, next_timeuuid};
+use super::kinds::{Moment, TimeKind};
+use super::signature::{NativeFunction, ScalarKind};
 use crate::CqlError;
 
 const MS_PER_DAY: i64 = 86_400_000;
 const NANOS_PER_MS: i64 = 1_000_000;
 const NANOS_PER_DAY: i64 = MS_PER_DAY * NANOS_PER_MS;
-
-/// The present moment, as a value of one type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
-    Timeuuid,
-    Timestamp,
-    Date,
-    Time,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeKind {
-    MinTimeuuid,
-    MaxTimeuuid,
-    /// From one type that holds a time to another.
-    Convert,
-    /// The start of the interval that a time falls into.
-    Floor,
-    FloorTime,
-}
 
 impl Moment {
     pub(super) fn bytes(self, clock: Clock) -> Vec<u8> {

@@ -4,9 +4,10 @@ use helenus_types::CqlType;
 use helenus_types::value::VectorElements;
 use helenus_vector::Similarity;
 
-use super::native::{NativeFunction, ScalarKind};
+use super::argument_types::ArgumentTypes;
+use super::signature::{NativeFunction, ScalarKind};
 use crate::CqlError;
-use crate::term::{RawTerm, Typing};
+use crate::term::RawTerm;
 
 pub(super) fn is_function(name: &str) -> bool {
     known(name).is_some()
@@ -22,7 +23,7 @@ fn known(name: &str) -> Option<(&'static str, Similarity)> {
 }
 
 pub(super) fn function(
-    typing: &Typing<'_>,
+    typing: &dyn ArgumentTypes,
     name: &str,
     arguments: &[RawTerm],
     receiver: Option<&CqlType>,

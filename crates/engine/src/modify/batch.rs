@@ -14,9 +14,10 @@ use super::plan::ModifyPlan;
 use super::prior_lists::ListReading;
 use super::updates::{EmitUpdate, check_written};
 use crate::CqlError;
-use crate::execute::{QueryOptions, RowStore, Scratch};
+use crate::execute::{QueryOptions, Scratch};
 use crate::functions::Clock;
 use crate::heap_bytes::HeapBytes;
+use crate::row_store::RowStore;
 use crate::term::{BindMarkers, BoundValues, StatementScope, Typing};
 
 /// Statements and keys of a batch whose updates are built where it arrives: about a microsecond each, of the millisecond

@@ -9,7 +9,6 @@ use helenus_types::CqlType;
 use helenus_types::json::{JsonError, JsonObject, JsonValue, MapParsed, shown, unquoted_name};
 
 use super::operation::{Change, Operation};
-use super::plan::ModifyPlan;
 use crate::CqlError;
 use crate::execute::QueryOptions;
 use crate::heap_bytes::{HeapBytes, flat_bytes};
@@ -133,24 +132,21 @@ impl JsonSource {
     }
 }
 
-impl ModifyPlan {
+impl JsonSource {
     /// Decodes the text of an `INSERT JSON ?`.
     pub(super) fn decoded(
         &self,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
-    ) -> Result<Option<DecodedRow>, CqlError> {
-        let Some(json) = &self.json else {
-            return Ok(None);
-        };
-        let bytes = match values.value(json.marker) {
+    ) -> Result<DecodedRow, CqlError> {
+        let bytes = match values.value(self.marker) {
             Value::Bytes(bytes) => bytes,
             Value::Null => return Err(no_map()),
             Value::Unset => b"",
         };
         let text = str::from_utf8(bytes).map_err(|_| invalid!("String didn't validate."))?;
-        let decoded = decode(text, &json.columns, json.default, options.clock().now_ms())?;
-        Ok(Some(DecodedRow(decoded)))
+        let decoded = decode(text, &self.columns, self.default, options.clock().now_ms())?;
+        Ok(DecodedRow(decoded))
     }
 }
 

@@ -25,4 +25,3 @@ pub(crate) use prepare::{prepare_modification, prepare_modification_in_transacti
 pub use prior_lists::ListReading;
 pub(crate) use transactional::TransactionUpdates;
 pub use updates::{EmitUpdate, check_written};
-pub(crate) use updates::{append_single_clustering, append_single_key};

@@ -8,8 +8,8 @@ use helenus_vector::{Similarity, VectorOptions};
 use crate::CqlError;
 use crate::functions::{NativeFunction, addition_of, subtraction_of};
 use crate::heap_bytes::HeapBytes;
-use crate::select::check_indexed_vector;
 use crate::term::{Expression, RawTerm, Receiver, Typing};
+use crate::vector_value::check_indexed_vector;
 
 /// A change of one column, typed.
 #[derive(Clone, Debug)]

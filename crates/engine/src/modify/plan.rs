@@ -9,10 +9,12 @@ use super::attributes::Attributes;
 use super::conditional::ConditionPlan;
 use super::json::JsonSource;
 use super::operation::Operation;
+use crate::clause::restriction::{Restriction, RestrictionKind};
+use crate::clause::slices::in_product;
+use crate::clause::statement_kind::StatementKind;
+use crate::clause::where_clause::WhereClause;
 use crate::heap_bytes::HeapBytes;
-use crate::select::restriction::{Restriction, RestrictionKind};
-use crate::select::slices::in_product;
-use crate::select::{BOUND_AT_ONCE_MAX, StatementKind, WhereClause, json_effort};
+use crate::select::{BOUND_AT_ONCE_MAX, json_effort};
 use crate::term::BoundValues;
 
 /// A row or partition takes about as long to build as so much of a plan's operations: eight elements of a collection of

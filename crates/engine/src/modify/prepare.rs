@@ -9,9 +9,11 @@ use super::json::{Inserted, insert_json};
 use super::operation::{Operation, RowBefore};
 use super::plan::ModifyPlan;
 use crate::CqlError;
+use crate::clause::relation::single as single_restriction;
+use crate::clause::restriction::{Restriction, RestrictionKind, TupleTerm};
+use crate::clause::statement_kind::StatementKind;
+use crate::clause::where_clause::{WhereClause, WhereRules};
 use crate::names::first_repeated;
-use crate::select::restriction::{Restriction, RestrictionKind, TupleTerm};
-use crate::select::{StatementKind, WhereClause, WhereRules, single_restriction};
 use crate::term::{Receiver, Typing};
 
 /// Types a modification of the table that `typing` is about.

@@ -16,7 +16,7 @@ use helenus_types::Token;
 
 use super::list_view::StoredList;
 use crate::CqlError;
-use crate::execute::{RowStore, read_failure};
+use crate::row_store::{RowStore, read_failure};
 
 /// Pages of the rows whose lists one statement or batch reads: all of them are in memory at once, so that it is one turn.
 const LIST_BYTES_MAX: usize = 32 << 20;

@@ -15,8 +15,10 @@ use super::plan::ModifyPlan;
 use super::prior_lists::PriorLists;
 use super::updates::check_written;
 use crate::CqlError;
+use crate::clause::slices;
+use crate::clause::statement_kind::StatementKind;
 use crate::execute::{QueryOptions, Scratch};
-use crate::select::{RowRead, StatementKind, StoredRow, slices};
+use crate::select::{RowRead, StoredRow};
 use crate::term::BoundValues;
 
 /// The updates of a transaction, in their order: all that one partition gets is one update.

@@ -4,7 +4,7 @@ use helenus_protocol::ProtocolVersion;
 use helenus_protocol::response;
 use helenus_types::ExtentBounds;
 
-use super::plan::md5;
+use super::digest::md5;
 use crate::CqlError;
 use crate::heap_bytes::{HeapBytes, allocation_bytes};
 use crate::term::ColumnSpec;

@@ -1,5 +1,6 @@
 //! Preparing: from the text of a statement and the schema to an immutable plan.
 
+mod digest;
 mod metadata;
 mod plan;
 mod statement;

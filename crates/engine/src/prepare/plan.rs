@@ -6,8 +6,8 @@ use helenus_cql::ast::{DescribeStatement, RoleStatement, SchemaStatement};
 use helenus_protocol::ProtocolVersion;
 use helenus_protocol::response::BindMetadata;
 use helenus_schema::TableMetadata;
-use md5::{Digest, Md5};
 
+use super::digest::md5;
 use super::metadata::{ResultMetadata, protocol_specs};
 use super::timeout::StatementTimeout;
 use crate::error::PreparedId;
@@ -123,12 +123,4 @@ impl HeapBytes for Plan {
 /// The id of a statement, as Cassandra computes it.
 pub(super) fn prepared_id(keyspace: Option<&str>, query: &str) -> PreparedId {
     PreparedId(md5(&[keyspace.unwrap_or_default(), query]))
-}
-
-pub(super) fn md5(parts: &[&str]) -> [u8; 16] {
-    let mut hash = Md5::new();
-    for part in parts {
-        hash.update(part);
-    }
-    hash.finalize().into()
 }

@@ -9,15 +9,16 @@ use helenus_types::{ShardId, shard_of, token_of};
 
 use super::filter::{Filter, bind_filters};
 use super::indexed;
+use super::limit::limit_value;
 use super::nearest::BoundNearest;
 use super::paging::PagingState;
 use super::plan::SelectPlan;
-use super::shard_read::ReadPartitions;
-use super::slices::{in_count, in_product, slices};
 use super::targets::{Target, targets};
 use crate::CqlError;
+use crate::clause::slices::{in_count, in_product, slices};
 use crate::execute::QueryOptions;
-use crate::term::{BoundValues, Evaluated, EvaluationContext, Expression};
+use crate::select::read_partitions::ReadPartitions;
+use crate::term::{BoundValues, EvaluationContext};
 
 /// Keys, rows and values of INs that are bound where a statement arrives: half a microsecond each, of the millisecond that
 /// a shard may be held.
@@ -201,26 +202,4 @@ fn position_of(state: &PagingState, targets: &[Target], shard_count: u16) -> usi
         ReadPartitions::Range { .. } => target.shard >= shard,
     };
     targets.iter().position(is_current).unwrap_or(targets.len())
-}
-
-/// LIMIT or PER PARTITION LIMIT; `u32::MAX` for none.
-pub(super) fn limit_value(
-    limit: Option<&Expression>,
-    context: &EvaluationContext<'_>,
-) -> Result<u32, CqlError> {
-    let Some(limit) = limit else { return Ok(u32::MAX) };
-    match limit.evaluate(context)? {
-        Evaluated::Null => Err(invalid!("Invalid null value of limit")),
-        Evaluated::Unset => Ok(u32::MAX),
-        Evaluated::Bytes(bytes) => {
-            let limit = (*bytes)
-                .try_into()
-                .map(i32::from_be_bytes)
-                .map_err(|_| invalid!("Invalid limit value"))?;
-            match u32::try_from(limit) {
-                Ok(limit @ 1..) => Ok(limit),
-                _ => Err(invalid!("LIMIT must be strictly positive")),
-            }
-        }
-    }
 }

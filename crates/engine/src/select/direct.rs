@@ -4,7 +4,6 @@
 use std::ops::ControlFlow;
 
 use helenus_protocol::response::RowsWriter;
-use helenus_rows::clustering::Slice;
 use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::RowRef;
 use helenus_schema::ColumnKind;
@@ -13,15 +12,18 @@ use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{Token, token_of};
 
-use super::bound::{BOUND_AT_ONCE_MAX, limit_value};
+use super::bound::BOUND_AT_ONCE_MAX;
 use super::paging::{PagePlace, PagingState, Position};
 use super::plan::{FetchedColumn, Output, SelectPlan};
-use super::restriction::{Restriction, RestrictionKind};
 use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
-use super::slices::{self, in_product};
 use crate::CqlError;
-use crate::execute::{QueryOptions, RowStore, Scratch, read_failure};
-use crate::modify::{append_single_clustering, append_single_key};
+use crate::clause::key::{append_single_clustering, append_single_key};
+use crate::clause::restriction::{Restriction, RestrictionKind};
+use crate::clause::slices;
+use crate::clause::slices::{in_product, set_single_row};
+use crate::execute::{QueryOptions, Scratch};
+use crate::row_store::{RowStore, read_failure};
+use crate::select::limit::limit_value;
 use crate::term::BoundValues;
 
 /// Outcome of a read on the short way.
@@ -188,15 +190,6 @@ impl SelectPlan {
         }
         *slices = slices::slices(&self.table, self.slicing(), &context)?;
         Ok(true)
-    }
-}
-
-/// Makes the slices be one row, reusing what is there.
-pub fn set_single_row(slices: &mut Vec<Slice>, clustering: &[u8]) {
-    slices.truncate(1);
-    match slices.first_mut() {
-        Some(slice) => slice.cover(clustering),
-        None => slices.push(Slice::covering(clustering)),
     }
 }
 

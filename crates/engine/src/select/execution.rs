@@ -13,10 +13,12 @@ use super::bound::{BoundClause, BoundSelect, InProducts};
 use super::grouping::{GroupInProgress, group_key, write_output};
 use super::paging::{PagingState, Position};
 use super::plan::{Output, SelectPlan};
-use super::shard_read::{ANSWER_SHARE, ReadPartitions, ShardRead, ShardRows};
+use super::shard_read::ANSWER_SHARE;
 use super::targets::Target;
 use crate::CqlError;
 use crate::execute::QueryOptions;
+use crate::select::read_partitions::ReadPartitions;
+use crate::select::shard_rows::{ShardRead, ShardRows};
 use crate::term::{BoundValues, EvaluationContext, Expression, FetchedRow};
 
 /// Expressions and aggregates computed at once, of as many rows as that makes: well below a millisecond's work, because
@@ -440,7 +442,7 @@ impl<'a> SelectExecution<'a> {
         let clause = self.clause.as_ref().and_then(|clause| clause.as_ref().ok());
         match clause.and_then(|clause| clause.nearest.as_ref()) {
             // Those of one shard are in order, and shards in that of their tokens, so that ties stay as each shard settles them.
-            Some(nearest) => nearest.sort(plan, &mut rows),
+            Some(nearest) => nearest.sort(plan.nearest.as_ref().map_or(0, |nearest| nearest.slot), &mut rows),
             None => rows.sort_by(|left, right| compare_rows(plan, left, right)),
         }
         rows.truncate(self.rows_left as usize);

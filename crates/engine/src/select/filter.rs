@@ -9,11 +9,11 @@ use helenus_schema::{ColumnKind, ColumnMetadata, IndexId};
 use helenus_types::CqlType;
 use helenus_types::value::{CollectionElements, MapEntries};
 
-use super::index_support::IndexCollation;
-use super::restriction::{BoundTuple, Restriction, RestrictionKind, TupleTerm};
 use super::row_view::RowView;
-use super::slices::check_combinations;
 use crate::CqlError;
+use crate::clause::index_support::{IndexCollation, UseOfIndex};
+use crate::clause::restriction::{BoundTuple, Restriction, RestrictionKind, TupleTerm};
+use crate::clause::slices::check_combinations;
 use crate::term::{Evaluated, EvaluationContext, Expression};
 
 /// One test of one column, with its values bound.
@@ -189,16 +189,6 @@ impl Filter {
         let found = self.collated(found);
         found.is_some_and(|found| cql_type.compare(&found, value) == Ordering::Equal)
     }
-}
-
-/// Kind of query that a test would ask an index for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UseOfIndex {
-    Equality,
-    Range,
-    Element,
-    Key,
-    Other,
 }
 
 impl Test {

@@ -4,8 +4,8 @@ use helenus_cql::ast::Select;
 use helenus_schema::{ColumnKind, ColumnMetadata};
 
 use super::plan::Grouping;
-use super::where_clause::WhereClause;
 use crate::CqlError;
+use crate::clause::where_clause::WhereClause;
 use crate::term::{Expression, RawTerm, Typing};
 
 const DECLARED_ORDER: &str =

@@ -4,8 +4,8 @@ use helenus_rows::clustering::{Side, push_component};
 
 use super::paging::{PagePlace, Position};
 use super::plan::{Grouping, Output, SelectPlan};
-use super::slices;
 use crate::CqlError;
+use crate::clause::slices;
 use crate::functions::Accumulator;
 use crate::term::{AggregateCall, Evaluated, EvaluationContext, FetchedRow};
 use helenus_types::value::write_component;

@@ -1,15 +1,10 @@
 //! SELECT: the plan, reading on the shards that own the rows, and putting the result together.
 
-mod named;
-mod relation;
-pub mod restriction;
-pub mod slices;
+mod limit;
+mod read_partitions;
 mod targets;
-mod vector_rules;
-mod where_clause;
 
 mod filter;
-mod index_support;
 mod indexed;
 mod nearest;
 mod row_view;
@@ -21,10 +16,13 @@ mod group_by;
 mod prepare;
 
 mod bound;
+mod bound_nearest;
 mod nearest_read;
+mod nearest_reading;
 mod paging;
 mod rows_sink;
 mod shard_read;
+mod shard_rows;
 mod tombstones;
 
 mod direct;
@@ -34,19 +32,15 @@ mod one_row;
 
 pub use bound::{BOUND_AT_ONCE_MAX, BoundSelect, InProducts};
 pub(crate) use bound::{JSON_BYTES_PER_VALUE, json_effort};
-pub(crate) use direct::set_single_row;
 pub use direct::{Direct, DirectRead};
 pub use execution::SelectExecution;
 pub(crate) use filter::{Filter, FilterEffort, bind_filters};
-pub use nearest::NearestColumn;
-pub(crate) use nearest::check_indexed_vector;
 pub(crate) use one_row::ManyRows;
 pub use one_row::{RowRead, StoredRow};
 pub use plan::SelectPlan;
-pub(crate) use relation::operator_text;
-pub use relation::{RelationText, single as single_restriction};
+pub use read_partitions::ReadPartitions;
 pub use row_view::{Fetched, RowView};
-pub use shard_read::{ReadPartitions, ShardRead, ShardReading, ShardRows};
-pub use where_clause::{StatementKind, WhereClause, WhereRules};
+pub use shard_read::ShardReading;
+pub use shard_rows::{ShardRead, ShardRows};
 
 pub(crate) use prepare::prepare_select;

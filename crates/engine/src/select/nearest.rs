@@ -6,30 +6,20 @@
 use std::cmp::Reverse;
 
 use helenus_cql::ast::{OrderDirection, OrderingExpression, Select};
-use helenus_protocol::Consistency;
-use helenus_schema::{ColumnId, ColumnKind, ColumnMetadata, IndexId};
+use helenus_schema::{ColumnKind, ColumnMetadata, IndexId};
 use helenus_types::CqlType;
 use helenus_vector::{Similarity, VectorOptions};
 
-use super::bound::limit_value;
-use super::plan::SelectPlan;
 use crate::CqlError;
-use crate::execute::QueryOptions;
+use crate::clause::index_support::NearestColumn;
 use crate::heap_bytes::HeapBytes;
 use crate::term::{Evaluated, EvaluationContext, Expression, FetchedRow, Receiver, Typing};
+use crate::vector_value::floats;
 
 /// Cassandra's `sai_options.max_top_k` and the like: rows that one query may ask for.
-const LIMIT_MAX: u32 = 1_000;
+pub(super) const LIMIT_MAX: u32 = 1_000;
 
-const NEEDS_INDEX: &str = "ANN ordering by vector requires the column to be indexed";
-
-/// The column that is ordered by, for the rules of the WHERE clause.
-#[derive(Clone, Copy, Debug)]
-pub struct NearestColumn {
-    pub column: ColumnId,
-    /// True if there is an index that finds its vectors by similarity.
-    pub is_indexed: bool,
-}
+pub(super) const NEEDS_INDEX: &str = "ANN ordering by vector requires the column to be indexed";
 
 /// The ordering of a statement, typed.
 #[derive(Clone, Debug)]
@@ -108,7 +98,7 @@ impl Nearest {
         self.column.kind != ColumnKind::Static
     }
 
-    fn bound_vector(
+    pub fn bound_vector(
         &self,
         similarity: Similarity,
         context: &EvaluationContext<'_>,
@@ -128,83 +118,6 @@ impl Nearest {
     }
 }
 
-impl SelectPlan {
-    /// Binds the ordering, and says what the client is to be told of what it asked for.
-    pub(super) fn bind_nearest(
-        &self,
-        context: &EvaluationContext<'_>,
-        options: &QueryOptions<'_>,
-    ) -> Result<Option<(BoundNearest, Vec<String>)>, CqlError> {
-        let Some(nearest) = &self.nearest else {
-            return Ok(None);
-        };
-        let Some((index, similarity)) = nearest.index else {
-            return Err(invalid!("{NEEDS_INDEX}"));
-        };
-        let mut warnings = Vec::new();
-        let rows_max = limit_value(self.limit.as_ref(), context)?;
-        let vector = nearest.bound_vector(similarity, context)?;
-        warnings.extend(check_consistency(options.consistency)?);
-        if self.grouping.is_some() || self.has_aggregates() {
-            return Err(invalid!("Top-K queries can not be run with aggregation"));
-        }
-        if self.per_partition_limit.is_some()
-            && limit_value(self.per_partition_limit.as_ref(), context)? != u32::MAX
-        {
-            return Err(invalid!("Top-K queries do not support per-partition limits"));
-        }
-        if rows_max == u32::MAX {
-            return Err(invalid!(
-                "Top-K queries must have a limit specified and the limit must be less than the query page size"
-            ));
-        }
-        if rows_max > LIMIT_MAX {
-            return Err(invalid!(
-                "Use of ANN OF in an ORDER BY clause requires a LIMIT that is not greater than {LIMIT_MAX}. LIMIT was \
-                 {rows_max}"
-            ));
-        }
-        if let Some(page_rows) = options.page_rows().filter(|page_rows| *page_rows < rows_max) {
-            warnings.push(format!(
-                "Top-K queries do not support paging and the page size is set to {page_rows}, which is less than LIMIT \
-                 {rows_max}. The page size has been set to {rows_max} to match the LIMIT."
-            ));
-        }
-        let bound = BoundNearest {
-            index,
-            similarity,
-            vector,
-            rows_max,
-        };
-        Ok(Some((bound, warnings)))
-    }
-
-    /// Returns whether rows of several reads are put into another order before they are returned.
-    pub(super) fn is_sorted_later(&self) -> bool {
-        !self.ordering.is_empty() || self.nearest.is_some()
-    }
-}
-
-fn check_consistency(consistency: Consistency) -> Result<Option<String>, CqlError> {
-    let lowered = match consistency {
-        Consistency::One | Consistency::LocalOne | Consistency::NodeLocal | Consistency::Any => {
-            return Ok(None);
-        }
-        Consistency::Serial | Consistency::LocalSerial => {
-            return Err(invalid!(
-                "Top-K queries can only be run with consistency level ONE/LOCAL_ONE. Consistency level {consistency} was \
-                 used."
-            ));
-        }
-        Consistency::LocalQuorum => Consistency::LocalOne,
-        _ => Consistency::One,
-    };
-    Ok(Some(format!(
-        "Top-K queries can only be run with consistency level ONE / LOCAL_ONE / NODE_LOCAL. Consistency level \
-         {consistency} was requested. Downgrading the consistency level to {lowered}."
-    )))
-}
-
 impl BoundNearest {
     /// How near a stored vector is; `None` for one that has no place in the order.
     pub fn closeness(&self, stored: &[u8], scratch: &mut Vec<f32>) -> Option<f32> {
@@ -214,9 +127,8 @@ impl BoundNearest {
             .then(|| self.similarity.closeness(&self.vector, scratch))
     }
 
-    /// The likest first; what is equally near stays in its order.
-    pub fn sort(&self, plan: &SelectPlan, rows: &mut [&[u8]]) {
-        let slot = plan.nearest.as_ref().map_or(0, |nearest| nearest.slot);
+    /// The likest first, by the values in a slot of the rows; what is equally near stays in its order.
+    pub fn sort(&self, slot: usize, rows: &mut [&[u8]]) {
         let mut scratch = Vec::new();
         rows.sort_by_cached_key(|row| {
             let stored = FetchedRow::new(row).value(slot);
@@ -226,27 +138,10 @@ impl BoundNearest {
     }
 }
 
-/// Refuses what an index of vectors has no place for.
-pub(crate) fn check_indexed_vector(similarity: Similarity, stored: &[u8]) -> Result<(), CqlError> {
-    let mut vector = Vec::new();
-    floats(stored, &mut vector);
-    match similarity.fault(&vector) {
-        Some(fault) => Err(invalid!("{fault}")),
-        None => Ok(()),
-    }
-}
-
 /// A number that sorts as `f32::total_cmp` does.
 fn ordered(value: f32) -> i32 {
     let bits = value.to_bits().cast_signed();
     bits ^ (((bits >> 31).cast_unsigned()) >> 1).cast_signed()
-}
-
-/// The components of a serialized vector.
-fn floats(bytes: &[u8], out: &mut Vec<f32>) {
-    let (components, _) = bytes.as_chunks::<4>();
-    out.clear();
-    out.extend(components.iter().map(|component| f32::from_be_bytes(*component)));
 }
 
 impl HeapBytes for Nearest {

@@ -8,55 +8,23 @@ use helenus_rows::clustering::{ClusteringComparator, Slice};
 use helenus_rows::partition_range::PartitionRange;
 use helenus_storage::read::ReadCommand;
 use helenus_storage::read_state::{ReadProgress, ReadState};
-use helenus_storage::vectors::{NearestSearch, NextNearest};
+use helenus_storage::vectors::NextNearest;
 use helenus_types::Token;
 
-use super::direct::set_single_row;
+use super::nearest_reading::NearestReading;
 use super::rows_sink::Met;
-use super::shard_read::{ReadPartitions, ShardReading, Stage};
+use super::shard_read::{ShardReading, Stage};
 use super::targets::is_between;
 use crate::CqlError;
-use crate::execute::{RowStore, read_failure};
+use crate::clause::slices::set_single_row;
+use crate::row_store::{RowStore, read_failure};
+use crate::select::read_partitions::ReadPartitions;
 
 /// Comparisons of vectors in one step: a tenth of a millisecond.
 const UNITS_PER_STEP: u32 = 2_048;
 
 /// Rows that are read in one step: they take a microsecond or some each.
 const ROWS_PER_STEP: u32 = 64;
-
-/// After so many rows it is looked at how many of them match.
-const ROWS_PER_ESTIMATE: u64 = 64;
-
-/// The search of one read, and the row of it that is being read.
-#[derive(Debug)]
-pub(super) struct NearestReading {
-    search: NearestSearch,
-    row: Option<(Token, Vec<u8>)>,
-    /// Its clustering.
-    slices: Vec<Slice>,
-    /// Rows that were found, and of these those that match and have a vector.
-    found: u64,
-    compared: u64,
-    /// Enough of these for the nearest to be among them.
-    compared_wanted: u64,
-}
-
-impl NearestReading {
-    pub fn memory_bytes(&self) -> usize {
-        self.search.memory_bytes()
-    }
-
-    /// Returns whether looking at all rows that may match is likely to take less than finding as many as are missing.
-    fn is_scan_cheaper(&self, rows: u64, is_narrowed: bool) -> bool {
-        if !self.found.is_multiple_of(ROWS_PER_ESTIMATE) || self.found == 0 {
-            return false;
-        }
-        let matching = (self.compared + 1) as f64 / (self.found + 1) as f64;
-        let missing = self.compared_wanted.saturating_sub(self.compared) as f64 / matching;
-        let scanned = rows as f64 * if is_narrowed { matching } else { 1.0 };
-        missing > scanned
-    }
-}
 
 impl ShardReading<'_> {
     /// A step by the index of vectors; `None` where the stage is over.

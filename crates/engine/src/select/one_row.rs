@@ -12,13 +12,15 @@ use helenus_storage::read::{ReadCommand, ReadSink, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{Token, token_of};
 
-use super::bound::limit_value;
 use super::plan::SelectPlan;
-use super::{Fetched, RowView, SelectExecution, slices};
+use super::{Fetched, RowView, SelectExecution};
 use crate::CqlError;
-use crate::execute::{QueryOptions, RowStore, read_failure};
+use crate::clause::key::append_single_key;
+use crate::clause::slices;
+use crate::execute::QueryOptions;
 use crate::functions::Clock;
-use crate::modify::append_single_key;
+use crate::row_store::{RowStore, read_failure};
+use crate::select::limit::limit_value;
 use crate::term::{BoundValues, EvaluationContext};
 
 /// Which row: the first one of these slices.

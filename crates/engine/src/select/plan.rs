@@ -5,11 +5,11 @@ use std::sync::Arc;
 use helenus_schema::{ColumnMetadata, IndexId, TableMetadata, is_system_keyspace};
 use helenus_types::CqlType;
 
-use super::index_support::has_index;
 use super::nearest::Nearest;
-use super::restriction::Restriction;
 use super::row_view::Fetched;
-use super::where_clause::WhereClause;
+use crate::clause::index_support::has_index;
+use crate::clause::restriction::Restriction;
+use crate::clause::where_clause::WhereClause;
 use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::prepare::ResultMetadata;
 use crate::term::{AggregateCall, Expression};

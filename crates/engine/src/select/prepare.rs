@@ -12,10 +12,11 @@ use helenus_types::json::quoted_json_name;
 use super::group_by::grouping;
 use super::nearest::Nearest;
 use super::plan::{FetchedColumn, Grouping, OrderColumn, Output, SelectPlan};
-use super::restriction::Restriction;
 use super::row_view::Fetched;
-use super::where_clause::{REQUIRES_ALLOW_FILTERING, StatementKind, WhereClause, WhereRules};
 use crate::CqlError;
+use crate::clause::restriction::Restriction;
+use crate::clause::statement_kind::StatementKind;
+use crate::clause::where_clause::{REQUIRES_ALLOW_FILTERING, WhereClause, WhereRules};
 use crate::functions::check_selected;
 use crate::prepare::{ResultMetadata, check_extent};
 use crate::term::{

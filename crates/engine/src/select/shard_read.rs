@@ -1,24 +1,25 @@
 //! Reading on a shard: one read of a SELECT, and the rows it answers with.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use helenus_protocol::{Consistency, FailureReason};
 use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Side};
 use helenus_rows::partition_range::{PartitionBound, PartitionRange};
 use helenus_storage::read::{ReadCommand, ReadStatistics};
 use helenus_storage::read_state::{PartitionPlace, ReadPosition, ReadProgress, ReadState};
-use helenus_types::{ShardId, Token, token_of};
+use helenus_types::token_of;
 
-use super::bound::BoundClause;
-use super::nearest_read::NearestReading;
+use super::nearest_reading::NearestReading;
 use super::paging::{PagePlace, Position};
 use super::plan::{Output, SelectPlan};
+use super::read_partitions::ReadPartitions;
 use super::rows_sink::RowsSink;
+use super::shard_rows::{ShardRead, ShardRows};
 use super::tombstones::{self, too_many_tombstones};
 use crate::CqlError;
 use crate::error::ReplicaFailure;
-use crate::execute::{QueryOptions, RowStore, answer_too_long, read_failure};
+use crate::execute::{QueryOptions, answer_too_long};
+use crate::row_store::{RowStore, read_failure};
 
 /// The bytes of rows after which a shard answers although more are wanted: what one message between shards, and one
 /// step of a scan, may hold.
@@ -30,52 +31,6 @@ const COMPUTED_ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// Divisor of the bytes that the whole answer may take: it has room for this many answers of a shard.
 pub(super) const ANSWER_SHARE: usize = 8;
-
-/// Next read of a SELECT on one shard.
-#[derive(Clone, Debug)]
-pub struct ShardRead {
-    pub shard: ShardId,
-    pub partitions: ReadPartitions,
-    pub(super) clause: Arc<BoundClause>,
-    /// Only what comes after this row.
-    pub(super) after: Option<Position>,
-    pub(super) rows_max: u32,
-    pub(super) rows_left_in_partition: u32,
-    pub(super) rows_per_partition_max: u32,
-}
-
-#[derive(Clone, Debug)]
-pub enum ReadPartitions {
-    Key {
-        token: Token,
-        key: Vec<u8>,
-    },
-    Range {
-        start: OwnedPartitionBound,
-        end: OwnedPartitionBound,
-    },
-}
-
-/// A place before or after all partitions of a token.
-#[derive(Clone, Copy, Debug)]
-pub struct OwnedPartitionBound {
-    pub token: Token,
-    pub side: Side,
-}
-
-/// A shard's answer: rows, each as its fetched values, and where it stopped.
-#[derive(Clone, Debug, Default)]
-pub struct ShardRows {
-    pub(super) bytes: Vec<u8>,
-    pub(super) count: u32,
-    /// Where to go on; none if the shard has nothing more.
-    pub(super) stopped_at: Option<Position>,
-    pub(super) rows_left_in_partition: u32,
-    /// The page ends here although more rows would fit.
-    pub(super) is_cut: bool,
-    /// Warnings for the client.
-    pub(super) warnings: Vec<String>,
-}
 
 /// A [`ShardRead`] under way on its shard: made in steps, between which the shard serves others.
 pub struct ShardReading<'p> {

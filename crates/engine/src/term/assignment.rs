@@ -1,51 +1,18 @@
 //! Assignability of terms to the types that are wanted, and the types that terms have by themselves.
 
+use std::sync::Arc;
+
 use helenus_cql::ast::{Literal, LiteralKind};
+use helenus_schema::{ColumnMetadata, TableMetadata};
 use helenus_types::CqlType;
 
 use super::RawTerm;
+use super::assignability::{Assignability, type_assignment};
 use super::literal::preferred_type;
 use super::type_name::{hinted_type, native_type};
 use super::typing::Typing;
-use crate::functions::{self, FunctionCallName};
-
-/// How well a term fits a type; overloads of functions are chosen by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Assignability {
-    Exact,
-    Weak,
-    None,
-}
-
-impl Assignability {
-    pub fn is_assignable(self) -> bool {
-        self != Assignability::None
-    }
-
-    fn all(results: impl IntoIterator<Item = Assignability>) -> Assignability {
-        let mut all = Assignability::Exact;
-        for result in results {
-            match result {
-                Assignability::None => return Assignability::None,
-                Assignability::Weak => all = Assignability::Weak,
-                Assignability::Exact => {}
-            }
-        }
-        all
-    }
-}
-
-/// How a value of type `given` fits where `receiver` is wanted. Frozen or not makes no difference to values.
-pub fn type_assignment(given: &CqlType, receiver: &CqlType) -> Assignability {
-    let (given, receiver) = (given.freeze(), receiver.freeze());
-    if given == receiver {
-        Assignability::Exact
-    } else if receiver.is_value_compatible_with(&given) {
-        Assignability::Weak
-    } else {
-        Assignability::None
-    }
-}
+use crate::CqlError;
+use crate::functions::{self, ArgumentTypes, FunctionCallName};
 
 /// Returns the first of several types that all others can be assigned to.
 fn common_type(types: &[CqlType]) -> Option<CqlType> {
@@ -55,6 +22,24 @@ fn common_type(types: &[CqlType]) -> Option<CqlType> {
             .all(|given| type_assignment(given, wanted).is_assignable())
     };
     types.iter().find(fits_all).cloned()
+}
+
+impl ArgumentTypes for Typing<'_> {
+    fn table(&self) -> &Arc<TableMetadata> {
+        self.scope.table
+    }
+
+    fn column(&self, name: &str) -> Result<&ColumnMetadata, CqlError> {
+        Typing::column(self, name)
+    }
+
+    fn assignability(&self, term: &RawTerm, receiver: &CqlType) -> Assignability {
+        Typing::assignability(self, term, receiver)
+    }
+
+    fn compatible_type(&self, term: &RawTerm) -> Option<CqlType> {
+        Typing::compatible_type(self, term)
+    }
 }
 
 impl Typing<'_> {

@@ -8,6 +8,7 @@ mod raw_term;
 mod receiver;
 mod type_name;
 
+mod assignability;
 mod assignment;
 mod call_types;
 mod literal;
@@ -22,6 +23,7 @@ mod expression;
 mod parts;
 
 mod reference;
+mod references;
 
 pub use call_types::CallTypes;
 
@@ -30,8 +32,9 @@ pub use evaluation::{Evaluated, EvaluationContext, FetchedRow};
 pub use expression::{Expression, JsonColumn};
 pub use raw_term::RawTerm;
 pub use receiver::{BindMarkers, ColumnSpec, Receiver, StatementScope};
-pub use reference::{LetRow, ReferencePlan, References};
+pub use references::{LetRow, ReferencePlan, References};
 pub use type_name::native_type;
 pub use typing::{AggregateCall, SelectionScope, Typing};
 
-pub(crate) use assignment::{Assignability, type_assignment};
+pub use assignability::Assignability;
+pub(crate) use assignability::type_assignment;

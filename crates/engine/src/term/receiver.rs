@@ -7,7 +7,7 @@ use helenus_schema::{ColumnKind, ColumnMetadata, Schema, TableMetadata};
 use helenus_types::CqlType;
 
 use super::{CallTypes, References};
-use crate::functions::Clock;
+use crate::functions::{Clock, NativeFunction};
 use crate::heap_bytes::HeapBytes;
 
 /// Name and type of a bind marker or of a column of a result, as clients see it.
@@ -58,6 +58,16 @@ impl Receiver {
             cql_type,
             partition_key_position: None,
         }
+    }
+
+    /// Returns the receiver of a function's argument at `index`; bind markers are named by it.
+    pub(crate) fn argument(function: &NativeFunction, index: usize) -> Receiver {
+        let cql_type = function
+            .argument_types
+            .get(index)
+            .cloned()
+            .unwrap_or(CqlType::Blob);
+        Receiver::new(format!("arg{index}({})", function.qualified_name()), cql_type)
     }
 
     pub fn column(column: &ColumnMetadata) -> Self {

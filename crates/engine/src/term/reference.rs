@@ -7,46 +7,13 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use helenus_cql::ast::{ConditionTarget, Reference};
-use helenus_schema::{ColumnId, ColumnMetadata, TableMetadata};
+use helenus_schema::ColumnMetadata;
 use helenus_types::CqlType;
 use helenus_types::value::{CollectionElements, MapEntries, TupleComponents};
 
+use super::references::{LetRow, Part, ReferencePlan, References};
 use super::{EvaluationContext, Expression, Receiver, StatementScope, Typing};
 use crate::CqlError;
-use crate::heap_bytes::HeapBytes;
-
-/// A row that a `LET` reads.
-#[derive(Clone, Debug)]
-pub struct LetRow {
-    pub name: String,
-    pub table: Arc<TableMetadata>,
-    /// Those that it selects.
-    pub columns: Vec<ColumnId>,
-}
-
-/// The rows of a transaction, and what its statements have referred to so far.
-#[derive(Debug)]
-pub struct References {
-    rows: Vec<LetRow>,
-    first_marker: usize,
-    used: RefCell<Vec<ReferencePlan>>,
-}
-
-/// A value of a row that is read.
-#[derive(Clone, Debug)]
-pub struct ReferencePlan {
-    pub row: usize,
-    pub column: Arc<ColumnMetadata>,
-    pub cql_type: CqlType,
-    part: Part,
-}
-
-#[derive(Clone, Debug)]
-enum Part {
-    Whole,
-    Element(Expression),
-    Field(usize),
-}
 
 impl References {
     /// `markers` is how many bind markers the client has.
@@ -212,15 +179,5 @@ impl ReferencePlan {
             _ => None,
         };
         Ok(found.map(<[u8]>::to_vec))
-    }
-}
-
-impl HeapBytes for ReferencePlan {
-    fn heap_bytes(&self) -> usize {
-        let part = match &self.part {
-            Part::Element(key) => key.heap_bytes(),
-            Part::Whole | Part::Field(_) => 0,
-        };
-        part + size_of::<ColumnMetadata>()
     }
 }

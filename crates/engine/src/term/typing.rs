@@ -405,7 +405,7 @@ impl<'a> Typing<'a> {
         let typed = arguments
             .iter()
             .enumerate()
-            .map(|(index, argument)| self.term(argument, &function.argument_receiver(index)));
+            .map(|(index, argument)| self.term(argument, &Receiver::argument(&function, index)));
         let arguments = typed.collect::<Result<Vec<_>, _>>()?;
         if let Some(decoded) = functions::decoded_if_long(&function, &arguments, self.scope.now)? {
             return Ok(decoded);

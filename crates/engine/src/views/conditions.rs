@@ -7,8 +7,9 @@ use helenus_cql::ast::{Relation, Statement};
 use helenus_schema::{Schema, TableMetadata, ViewMetadata};
 
 use crate::CqlError;
+use crate::clause::statement_kind::StatementKind;
+use crate::clause::where_clause::{WhereClause, WhereRules};
 use crate::functions::Clock;
-use crate::select::{StatementKind, WhereClause, WhereRules};
 use crate::term::{BindMarkers, StatementScope, Typing};
 
 /// The relations of a view's WHERE clause.

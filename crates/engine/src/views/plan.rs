@@ -16,8 +16,8 @@ use helenus_types::partition_key::partition_key_components;
 use super::conditions::{conditions_of, view_clause};
 use super::entry::ViewShape;
 use crate::CqlError;
+use crate::clause::slices::{KEY_BYTES_MAX, append_key, key_too_long};
 use crate::functions::Clock;
-use crate::select::slices::{KEY_BYTES_MAX, append_key, key_too_long};
 use crate::select::{Filter, FilterEffort, RowView, bind_filters};
 use crate::term::{BoundValues, EvaluationContext};
 

@@ -20,10 +20,11 @@ use helenus_types::{CqlType, ShardId, Token};
 use super::entry::EXPIRED_TTL_S;
 use super::plan::{KeyPart, ViewKey, ViewPlan};
 use crate::CqlError;
-use crate::execute::{QueryOptions, RowStore, read_failure};
+use crate::clause::slices::append_key;
+use crate::execute::QueryOptions;
 use crate::heap_bytes::HeapBytes;
 use crate::prepare::ResultMetadata;
-use crate::select::slices::append_key;
+use crate::row_store::{RowStore, read_failure};
 use crate::select::{BOUND_AT_ONCE_MAX, ReadPartitions, SelectPlan, prepare_select};
 use crate::term::{BoundValues, ColumnSpec, Evaluated, Expression, Receiver, StatementScope, Typing};
 

@@ -11,7 +11,8 @@ use helenus_types::value::{CollectionElements, MapEntries, TupleComponents};
 
 use super::plan::{ColumnCondition, Part, Test};
 use crate::CqlError;
-use crate::select::{RowView, operator_text};
+use crate::clause::relation::operator_text;
+use crate::select::RowView;
 use crate::term::{Evaluated, EvaluationContext, Expression};
 
 /// A condition on one column.

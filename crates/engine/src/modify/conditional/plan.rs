@@ -10,9 +10,9 @@ use helenus_types::CqlType;
 use super::answer::{NotApplied, applied_metadata};
 use super::rows::ReadColumns;
 use crate::CqlError;
+use crate::clause::relation::operator_text;
 use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::prepare::ResultMetadata;
-use crate::select::operator_text;
 use crate::term::{EvaluationContext, Expression, RawTerm, Receiver, Typing};
 
 /// Conditions are looked at one after the other in one turn of a shard.

@@ -19,15 +19,17 @@ use super::few::Few;
 use super::plan::Conditions;
 use super::rows::{ReadBuffers, ReadColumns, RowsBefore, RowsRead};
 use crate::CqlError;
-use crate::execute::{QueryOptions, RowStore, Scratch, read_failure};
+use crate::clause::key::{append_single_clustering, append_single_key, borrowed_key};
+use crate::clause::restriction::Restriction;
+use crate::clause::slices;
+use crate::clause::slices::set_single_row;
+use crate::clause::statement_kind::StatementKind;
+use crate::execute::{QueryOptions, Scratch};
 use crate::modify::attributes::Ballot;
 use crate::modify::plan::ModifyPlan;
-use crate::modify::updates::{
-    EmitUpdate, append_single_clustering, append_single_key, borrowed_key, check_written,
-};
-use crate::select::restriction::Restriction;
-use crate::select::slices;
-use crate::select::{JSON_BYTES_PER_VALUE, StatementKind, set_single_row};
+use crate::modify::updates::{EmitUpdate, check_written};
+use crate::row_store::{RowStore, read_failure};
+use crate::select::JSON_BYTES_PER_VALUE;
 use crate::term::{BoundValues, EvaluationContext};
 
 /// Statements of a conditional batch: some two microseconds each, and all of it is done in one turn of a shard.
