@@ -18,6 +18,9 @@ use helenus_transport::request_memory::NoMemory;
 
 use crate::options::NodeOptions;
 
+/// How long a stopping shard waits for the logs of others, of which some may have ended.
+pub(crate) const WRITE_SETS_RESOLVED_IN: Duration = Duration::from_secs(1);
+
 /// One request's deadline, with what its timeout error must say.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {

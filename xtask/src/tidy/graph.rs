@@ -26,11 +26,20 @@ pub fn module_graph(found: &Crate) -> Graph {
         .filter(|file| !file.is_test)
         .map(|file| file.module.clone())
         .collect();
+    let reexports: Reexports = found
+        .files
+        .iter()
+        .filter(|file| !file.is_test)
+        .flat_map(|file| {
+            let offered = file.items.reexports.iter();
+            offered.map(|(name, path)| ((file.module.clone(), name.clone()), path.clone()))
+        })
+        .collect();
     let mut graph = Graph::new();
     for file in found.files.iter().filter(|file| !file.is_test) {
         let used = graph.entry(name_of(&file.module)).or_default();
         for path in &file.items.paths {
-            let target = target_of(&path.segments, &file.module, &modules);
+            let target = target_of(&path.segments, &file.module, &modules, &reexports);
             // A module is a part of those around it: that it uses what they declare is no arrow between rooms.
             if let Some(target) = target.filter(|target| !file.module.starts_with(target)) {
                 used.insert(name_of(&target));
@@ -40,9 +49,39 @@ pub fn module_graph(found: &Crate) -> Graph {
     graph
 }
 
-/// The module that a path written in `module` leads to: the longest beginning of it that is a file.
-fn target_of(segments: &[String], module: &[String], modules: &BTreeSet<Vec<String>>) -> Option<Vec<String>> {
-    let mut path: Vec<String> = match segments.first()?.as_str() {
+/// Paths behind the names that modules offer by `pub use`, as they are written there.
+type Reexports = BTreeMap<(Vec<String>, String), Vec<String>>;
+
+/// More `pub use` of one name after the other than anybody writes.
+const REEXPORTS_MAX: usize = 8;
+
+/// The module that a path written in `module` leads to: the one that declares what it names, whatever modules offer that as well.
+fn target_of(
+    segments: &[String],
+    module: &[String],
+    modules: &BTreeSet<Vec<String>>,
+    reexports: &Reexports,
+) -> Option<Vec<String>> {
+    let mut path = absolute(segments, module)?;
+    for _ in 0..REEXPORTS_MAX {
+        let length = (0..=path.len())
+            .rev()
+            .find(|length| modules.contains(&path[..*length]))?;
+        let (found, rest) = path.split_at(length);
+        let offered = rest
+            .first()
+            .and_then(|name| reexports.get(&(found.to_vec(), name.clone())));
+        let Some(offered) = offered else {
+            return (!found.is_empty() && found != module).then(|| found.to_vec());
+        };
+        path = [absolute(offered, found)?.as_slice(), &rest[1..]].concat();
+    }
+    None
+}
+
+/// A path of this crate from its root. What is no module of it leads to the root.
+fn absolute(segments: &[String], module: &[String]) -> Option<Vec<String>> {
+    Some(match segments.first()?.as_str() {
         "crate" => segments[1..].to_vec(),
         "self" => module.iter().chain(&segments[1..]).cloned().collect(),
         "super" => {
@@ -52,13 +91,7 @@ fn target_of(segments: &[String], module: &[String], modules: &BTreeSet<Vec<Stri
         }
         // A child by its name.
         _ => module.iter().chain(segments).cloned().collect(),
-    };
-    loop {
-        if modules.contains(&path) {
-            return (!path.is_empty() && path != module).then_some(path);
-        }
-        path.pop()?;
-    }
+    })
 }
 
 fn name_of(module: &[String]) -> String {
@@ -186,9 +219,11 @@ mod tests {
     fn paths_lead_to_files() {
         let module = |path: &str| -> Vec<String> { path.split("::").map(str::to_owned).collect() };
         let modules = BTreeSet::from([Vec::new(), module("a"), module("a::b"), module("c")]);
-        let target = |path: &str| target_of(&module(path), &module("a::b"), &modules);
+        let reexports = Reexports::from([((module("a"), "Thing".to_owned()), module("super::c::Other"))]);
+        let target = |path: &str| target_of(&module(path), &module("a::b"), &modules, &reexports);
+        assert_eq!(target("super::Thing"), Some(module("c")));
         assert_eq!(target("crate::c::Thing"), Some(module("c")));
-        assert_eq!(target("super::Thing"), Some(module("a")));
+        assert_eq!(target("super::Declared"), Some(module("a")));
         assert_eq!(target("self::Thing"), None);
         assert_eq!(target("std::io::Error"), None);
     }

@@ -23,6 +23,8 @@ pub struct UsedPath {
 pub struct Items {
     pub functions: Vec<Function>,
     pub paths: Vec<UsedPath>,
+    /// Names that `pub use` offers, with the paths that they lead to as written.
+    pub reexports: Vec<(String, Vec<String>)>,
     /// Names of called macros, with the line.
     pub macros: Vec<(String, usize)>,
     /// Lines of `unsafe` blocks, functions and impls.
@@ -57,6 +59,21 @@ impl Items {
             syn::UseTree::Name(name) => self.used(extended(&name.ident), name.ident.span()),
             syn::UseTree::Rename(name) => self.used(extended(&name.ident), name.ident.span()),
             syn::UseTree::Glob(glob) => self.used(prefix.to_vec(), glob.span()),
+        }
+    }
+
+    fn reexport(&mut self, tree: &syn::UseTree, prefix: &[String]) {
+        let extended = |ident: &syn::Ident| [prefix, &[ident.to_string()]].concat();
+        match tree {
+            syn::UseTree::Path(path) => self.reexport(&path.tree, &extended(&path.ident)),
+            syn::UseTree::Group(group) => group.items.iter().for_each(|item| self.reexport(item, prefix)),
+            syn::UseTree::Name(name) => self
+                .reexports
+                .push((name.ident.to_string(), extended(&name.ident))),
+            syn::UseTree::Rename(name) => self
+                .reexports
+                .push((name.rename.to_string(), extended(&name.ident))),
+            syn::UseTree::Glob(_) => {}
         }
     }
 
@@ -112,6 +129,9 @@ impl<'ast> Visit<'ast> for Items {
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         if !is_cfg_test(&item.attrs) {
             self.use_tree(&item.tree, &[]);
+            if !matches!(item.vis, syn::Visibility::Inherited) {
+                self.reexport(&item.tree, &[]);
+            }
         }
     }
 

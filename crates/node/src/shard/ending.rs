@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::Shard;
-use super::persistence::WRITE_SETS_RESOLVED_IN;
+use crate::deadline::WRITE_SETS_RESOLVED_IN;
 use crate::panic_boundary::catch_async;
 
 /// How a shard ends.

@@ -23,7 +23,7 @@ use super::durability::{Acknowledgement, LogThread};
 use super::foreground::PROBE_INTERVAL;
 use super::log_queue::LogQueue;
 use crate::context::ShardContext;
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, WRITE_SETS_RESOLVED_IN};
 use crate::options::CommitlogSync;
 use crate::panic_boundary::catch;
 use crate::session::Session;
@@ -42,9 +42,6 @@ const LOG_STALL_RETRY: Duration = Duration::from_millis(100);
 
 /// How long a flush waits for a log that has no file to go on in: connections that a stop has closed give theirs back.
 const LOG_STALL_WAIT: Duration = Duration::from_secs(5);
-
-/// How long a stopping shard waits for the logs of others, of which some may have ended.
-pub(super) const WRITE_SETS_RESOLVED_IN: Duration = Duration::from_secs(1);
 
 /// How often somebody who waits for threads looks whether they are done, in case the news was missed.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
