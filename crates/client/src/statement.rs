@@ -270,21 +270,29 @@ impl Batch {
         }
     }
 
-    /// Appends a prepared statement; an error leaves the batch as it was. The protocol has room for 65,535
-    /// statements: executing more panics.
+    /// Appends a prepared statement; an error leaves the batch as it was. A batch has 65,535 statements at most.
     pub fn push(&mut self, statement: &Prepared, values: impl BindValues) -> Result<(), BindError> {
+        self.check_room()?;
         let bound = statement.shared.bind(&values)?;
         self.members
             .push((BatchMember::Prepared(statement.shared.clone()), bound));
         Ok(())
     }
 
-    /// A statement that is not prepared; its values' types are taken from the Rust types.
+    /// As [`push`](Self::push), a statement that is not prepared; its values' types are taken from the Rust types.
     pub fn push_text(&mut self, text: &str, values: impl BindValues) -> Result<(), BindError> {
+        self.check_room()?;
         let mut bound = BoundValues::new();
         values.bind(&[], &mut bound)?;
         self.members.push((BatchMember::Text(text.to_owned()), bound));
         Ok(())
+    }
+
+    fn check_room(&self) -> Result<(), BindError> {
+        match self.members.len() < usize::from(u16::MAX) {
+            true => Ok(()),
+            false => Err(BindError::TooManyStatements),
+        }
     }
 
     /// Returns the number of statements.
@@ -295,5 +303,21 @@ impl Batch {
     /// Returns whether no statement was pushed.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Executing a batch of more statements than the protocol can count ended in a panic while the connection was locked.
+    #[test]
+    fn a_batch_has_room_for_what_the_protocol_can_count() {
+        let mut batch = Batch::new(BatchKind::Unlogged);
+        for _ in 0..u16::MAX {
+            batch.push_text("", ()).unwrap();
+        }
+        assert_eq!(batch.push_text("", ()), Err(BindError::TooManyStatements));
+        assert_eq!(batch.len(), usize::from(u16::MAX));
     }
 }

@@ -46,6 +46,9 @@ pub enum BindError {
     /// More than 65,535 values were given.
     #[error("a statement has at most 65,535 values")]
     TooMany,
+    /// The batch has 65,535 statements, and the protocol no room for more.
+    #[error("a batch has at most 65,535 statements; send more in a second batch")]
+    TooManyStatements,
 }
 
 /// A marker that leaves what it would have set as it is (v4 and later).

@@ -68,7 +68,7 @@ impl Session {
         request: &Request<'_>,
         options: &ExecutionOptions,
     ) -> Result<Answer, RequestError> {
-        let deadline = pin!(sleep_until(Instant::now() + options.timeout));
+        let deadline = pin!(sleep(options.timeout));
         let mut attempts = Attempts {
             session: self,
             request,
