@@ -1,11 +1,9 @@
-//! Options and buffers for executing a statement, and the stores it runs on.
+//! Options and buffers for executing a statement.
 
 use helenus_protocol::Consistency;
 use helenus_protocol::ProtocolVersion;
 use helenus_protocol::response::MetadataForm;
 use helenus_rows::clustering::Slice;
-
-pub use crate::row_store::{RowStore, TombstoneLimits, read_failure};
 
 use crate::CqlError;
 use crate::functions::Clock;

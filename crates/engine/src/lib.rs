@@ -29,4 +29,4 @@ pub mod transaction;
 pub use error::CqlError;
 pub use execute::{QueryOptions, Scratch};
 pub use prepare::{Plan, Prepared, prepare};
-pub use row_store::{RowStore, TombstoneLimits};
+pub use row_store::{RowStore, TombstoneLimits, read_failure};

@@ -121,12 +121,7 @@ impl Shard {
         self: &Rc<Self>,
         work: impl FnOnce(&Rc<Shard>) -> T + Clone + Send + 'static,
     ) -> Vec<Option<T>> {
-        let calls: Vec<_> = self
-            .context
-            .shards()
-            .map(|shard| self.begin_call(shard, work.clone()))
-            .collect();
-        in_order(calls).await
+        self.all_of(|shard| self.begin_call(shard, work.clone())).await
     }
 
     /// As [`Shard::on_all_shards`], for work that waits itself.
@@ -134,12 +129,8 @@ impl Shard {
         self: &Rc<Self>,
         work: impl FnOnce(Rc<Shard>) -> F + Clone + Send + 'static,
     ) -> Vec<Option<T>> {
-        let calls: Vec<_> = self
-            .context
-            .shards()
-            .map(|shard| self.begin_call_async(shard, work.clone()))
-            .collect();
-        in_order(calls).await
+        self.all_of(|shard| self.begin_call_async(shard, work.clone()))
+            .await
     }
 
     /// As [`Shard::on_all_shards_async`], for work that is given up when the caller is no longer there.
@@ -147,12 +138,18 @@ impl Shard {
         self: &Rc<Self>,
         work: impl FnOnce(Rc<Shard>) -> F + Clone + Send + 'static,
     ) -> Vec<Option<T>> {
-        let calls: Vec<_> = self
-            .context
-            .shards()
-            .map(|shard| self.begin_call_while_awaited(shard, work.clone()))
-            .collect();
-        in_order(calls).await
+        self.all_of(|shard| self.begin_call_while_awaited(shard, work.clone()))
+            .await
+    }
+
+    /// Asks every shard, in their order, before the first answer is waited for.
+    async fn all_of<T>(&self, begin: impl Fn(ShardId) -> oneshot::Receiver<T>) -> Vec<Option<T>> {
+        let calls: Vec<_> = self.context.shards().map(begin).collect();
+        let mut said = Vec::with_capacity(calls.len());
+        for call in calls {
+            said.push(call.await.ok());
+        }
+        said
     }
 
     /// Runs `work` on these shards, all of them before the first is waited for, and waits for all; the first failure in their
@@ -206,12 +203,7 @@ impl Shard {
         let answer = move |shard: &Rc<Shard>| {
             let _gone = sender.send(work(shard));
         };
-        match shard == self.context.id {
-            true => answer(self),
-            false => {
-                self.context.mailbox(shard).run(answer);
-            }
-        }
+        self.tell(shard, answer);
         receiver
     }
 
@@ -223,12 +215,7 @@ impl Shard {
     ) -> oneshot::Receiver<T> {
         let (sender, receiver) = oneshot::channel();
         let answer = move |shard: &Rc<Shard>| shard.run_and_send(work(shard.clone()), sender);
-        match shard == self.context.id {
-            true => answer(self),
-            false => {
-                self.context.mailbox(shard).run(answer);
-            }
-        }
+        self.tell(shard, answer);
         receiver
     }
 
@@ -249,12 +236,7 @@ impl Shard {
                 let _gone = sender.send(result);
             });
         };
-        match shard == self.context.id {
-            true => answer(self),
-            false => {
-                self.context.mailbox(shard).run(answer);
-            }
-        }
+        self.tell(shard, answer);
         receiver
     }
 
@@ -288,12 +270,4 @@ impl Shard {
         let snapshots = self.on_all_shards(|shard| shard.metrics_snapshot()).await;
         snapshots.into_iter().flatten().collect()
     }
-}
-
-async fn in_order<T>(calls: Vec<oneshot::Receiver<T>>) -> Vec<Option<T>> {
-    let mut said = Vec::with_capacity(calls.len());
-    for call in calls {
-        said.push(call.await.ok());
-    }
-    said
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use helenus_engine::CqlError;
-use helenus_engine::execute::read_failure;
+use helenus_engine::read_failure;
 use helenus_rows::clustering::Slice;
 use helenus_rows::deletion::{DeletionTime, NO_TIMESTAMP};
 use helenus_rows::partition_range::PartitionRange;

@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use helenus_engine::execute::{RowStore, Scratch, TombstoneLimits};
+use helenus_engine::execute::Scratch;
+use helenus_engine::{RowStore, TombstoneLimits};
 use helenus_schema::{IndexId, TableId};
 use helenus_sstable::error::ReadError;
 use helenus_storage::ShardStore;

@@ -4,7 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use helenus_catalog::system::{HotPartition, NodeMetric, NodeState, is_of_all_shards, read_system_table};
-use helenus_engine::execute::{QueryOptions, RowStore};
+use helenus_engine::RowStore;
+use helenus_engine::execute::QueryOptions;
 use helenus_engine::select::{SelectExecution, SelectPlan};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan};

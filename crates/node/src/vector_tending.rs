@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use helenus_engine::CqlError;
-use helenus_engine::execute::read_failure;
+use helenus_engine::read_failure;
 use helenus_storage::read_state::ReadProgress;
 use helenus_storage::store::Tended;
 

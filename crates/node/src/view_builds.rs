@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_engine::CqlError;
-use helenus_engine::execute::read_failure;
+use helenus_engine::read_failure;
 use helenus_engine::views::{BaseViews, ViewDelta, ViewPlan};
 use helenus_rows::clustering::Side;
 use helenus_rows::deletion::DeletionTime;

@@ -13,11 +13,11 @@ use super::limit::limit_value;
 use super::nearest::BoundNearest;
 use super::paging::PagingState;
 use super::plan::SelectPlan;
+use super::read_partitions::ReadPartitions;
 use super::targets::{Target, targets};
 use crate::CqlError;
 use crate::clause::slices::{in_count, in_product, slices};
 use crate::execute::QueryOptions;
-use crate::select::read_partitions::ReadPartitions;
 use crate::term::{BoundValues, EvaluationContext};
 
 /// Keys, rows and values of INs that are bound where a statement arrives: half a microsecond each, of the millisecond that

@@ -13,6 +13,7 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{Token, token_of};
 
 use super::bound::BOUND_AT_ONCE_MAX;
+use super::limit::limit_value;
 use super::paging::{PagePlace, PagingState, Position};
 use super::plan::{FetchedColumn, Output, SelectPlan};
 use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
@@ -23,7 +24,6 @@ use crate::clause::slices;
 use crate::clause::slices::{in_product, set_single_row};
 use crate::execute::{QueryOptions, Scratch};
 use crate::row_store::{RowStore, read_failure};
-use crate::select::limit::limit_value;
 use crate::term::BoundValues;
 
 /// Outcome of a read on the short way.

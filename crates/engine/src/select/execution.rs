@@ -13,12 +13,12 @@ use super::bound::{BoundClause, BoundSelect, InProducts};
 use super::grouping::{GroupInProgress, group_key, write_output};
 use super::paging::{PagingState, Position};
 use super::plan::{Output, SelectPlan};
+use super::read_partitions::ReadPartitions;
 use super::shard_read::ANSWER_SHARE;
+use super::shard_rows::{ShardRead, ShardRows};
 use super::targets::Target;
 use crate::CqlError;
 use crate::execute::QueryOptions;
-use crate::select::read_partitions::ReadPartitions;
-use crate::select::shard_rows::{ShardRead, ShardRows};
 use crate::term::{BoundValues, EvaluationContext, Expression, FetchedRow};
 
 /// Expressions and aggregates computed at once, of as many rows as that makes: well below a millisecond's work, because

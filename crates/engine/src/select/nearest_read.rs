@@ -12,13 +12,13 @@ use helenus_storage::vectors::NextNearest;
 use helenus_types::Token;
 
 use super::nearest_reading::NearestReading;
+use super::read_partitions::ReadPartitions;
 use super::rows_sink::Met;
 use super::shard_read::{ShardReading, Stage};
 use super::targets::is_between;
 use crate::CqlError;
 use crate::clause::slices::set_single_row;
 use crate::row_store::{RowStore, read_failure};
-use crate::select::read_partitions::ReadPartitions;
 
 /// Comparisons of vectors in one step: a tenth of a millisecond.
 const UNITS_PER_STEP: u32 = 2_048;

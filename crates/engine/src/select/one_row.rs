@@ -12,6 +12,7 @@ use helenus_storage::read::{ReadCommand, ReadSink, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{Token, token_of};
 
+use super::limit::limit_value;
 use super::plan::SelectPlan;
 use super::{Fetched, RowView, SelectExecution};
 use crate::CqlError;
@@ -20,7 +21,6 @@ use crate::clause::slices;
 use crate::execute::QueryOptions;
 use crate::functions::Clock;
 use crate::row_store::{RowStore, read_failure};
-use crate::select::limit::limit_value;
 use crate::term::{BoundValues, EvaluationContext};
 
 /// Which row: the first one of these slices.

@@ -14,8 +14,8 @@ use super::filter::FilterEffort;
 use super::paging::{PagePlace, Position};
 use super::plan::{FetchedColumn, SelectPlan};
 use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
+use super::shard_rows::{ShardRead, ShardRows};
 use super::top_rows::TopRows;
-use crate::select::shard_rows::{ShardRead, ShardRows};
 
 /// Filters and limits rows as they come, and keeps what is fetched of them.
 pub(super) struct RowsSink<'p> {

@@ -4,10 +4,10 @@ use helenus_rows::clustering::Side;
 use helenus_types::{ShardId, Token, shard_of, token_of};
 
 use super::plan::SelectPlan;
+use super::read_partitions::{OwnedPartitionBound, ReadPartitions};
 use crate::CqlError;
 use crate::clause::restriction::Restriction;
 use crate::clause::slices;
-use crate::select::read_partitions::{OwnedPartitionBound, ReadPartitions};
 use crate::term::{EvaluationContext, Expression};
 
 #[derive(Clone, Debug)]

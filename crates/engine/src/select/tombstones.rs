@@ -8,10 +8,10 @@ use helenus_types::partition_key::partition_key_components;
 use helenus_types::{Token, token_of};
 
 use super::plan::SelectPlan;
+use super::read_partitions::ReadPartitions;
+use super::shard_rows::ShardRead;
 use crate::CqlError;
 use crate::error::ReplicaFailure;
-use crate::select::read_partitions::ReadPartitions;
-use crate::select::shard_rows::ShardRead;
 
 /// Cassandra cuts the query in its warning to so many characters.
 const QUERY_CHARACTERS_MAX: usize = 512;

@@ -23,7 +23,7 @@ mod expression;
 mod parts;
 
 mod reference;
-mod references;
+mod reference_planning;
 
 pub use call_types::CallTypes;
 
@@ -32,7 +32,7 @@ pub use evaluation::{Evaluated, EvaluationContext, FetchedRow};
 pub use expression::{Expression, JsonColumn};
 pub use raw_term::RawTerm;
 pub use receiver::{BindMarkers, ColumnSpec, Receiver, StatementScope};
-pub use references::{LetRow, ReferencePlan, References};
+pub use reference::{LetRow, ReferencePlan, References};
 pub use type_name::native_type;
 pub use typing::{AggregateCall, SelectionScope, Typing};
 

@@ -2,7 +2,7 @@
 
 use helenus_cql::ast::BatchKind;
 use helenus_engine::CqlError;
-use helenus_engine::execute::read_failure;
+use helenus_engine::read_failure;
 use helenus_rows::update::{PackedUpdate, Update};
 use helenus_storage::commitlog::LogPosition;
 use helenus_storage::error::WriteError;

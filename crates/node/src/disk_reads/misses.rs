@@ -2,7 +2,7 @@
 
 use helenus_engine::CqlError;
 use helenus_engine::error::PreparedId;
-use helenus_engine::execute::read_failure;
+use helenus_engine::read_failure;
 use helenus_events::Event;
 use helenus_sstable::AbsentPages;
 use helenus_storage::read_state::ReadState;

@@ -1,9 +1,7 @@
 //! Commands that draw on their terminal, which a pseudo-terminal is here.
 
-#![cfg(feature = "cli")]
-
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -14,44 +12,13 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
+use crate::node::{Folder, Program, any_ports};
+
 /// Enough for a busy machine to start a process and have it draw.
 const SHOWN_WITHIN: Duration = Duration::from_secs(60);
 
 const WHOLE: &str = "\x1b[?1049h";
 const NOT_WHOLE: &str = "\x1b[?1049l";
-
-struct Node {
-    process: Child,
-    address: String,
-}
-
-impl Node {
-    fn start() -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_helenus"))
-            .args(["serve", "--in-memory", "--shards", "1"])
-            .args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut ready = String::new();
-        BufReader::new(process.stdout.take().unwrap())
-            .read_line(&mut ready)
-            .unwrap();
-        let address = ready
-            .split([' ', ','])
-            .find(|word| word.starts_with("127.0.0.1:"));
-        let address = address.unwrap_or_else(|| panic!("{ready}")).trim().to_owned();
-        Node { process, address }
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _gone = self.process.kill();
-        let _ended = self.process.wait();
-    }
-}
 
 /// A terminal with a command on it.
 struct Terminal {
@@ -135,9 +102,11 @@ impl Drop for Terminal {
 
 #[test]
 fn top_shows_pages_instead_of_the_terminal_and_gives_it_back() {
-    let node = Node::start();
+    let folder = Folder::new("top");
+    let node = Program::start(&folder.0, any_ports(), &["--shards", "1"]);
+    let address = node.cql.to_string();
     for key in [&b"q"[..], b"\x03"] {
-        let mut terminal = Terminal::run(&["top", &node.address, "--interval", "0.1"]);
+        let mut terminal = Terminal::run(&["top", &address, "--interval", "0.1"]);
         assert!(!terminal.is_raw());
         terminal.wait_for("requests/s");
         assert!(terminal.is_raw());
@@ -149,12 +118,14 @@ fn top_shows_pages_instead_of_the_terminal_and_gives_it_back() {
 
 #[test]
 fn a_load_is_drawn_below_the_command_until_q_ends_it() {
-    let node = Node::start();
+    let folder = Folder::new("load");
+    let node = Program::start(&folder.0, any_ports(), &["--shards", "1"]);
+    let address = node.cql.to_string();
     let mut terminal = Terminal::run(&[
         "bench",
         "run",
         "--hosts",
-        &node.address,
+        &address,
         "--keys",
         "100",
         "--concurrency",

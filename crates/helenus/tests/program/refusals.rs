@@ -8,7 +8,7 @@ use helenus_handover::{Channel, HandoverError, Kind, SOCKET};
 use helenus_protocol::{Opcode, ProtocolVersion};
 use helenus_test_service::{Client, PATIENCE, Reply};
 
-use crate::program::{Folder, Program, any_ports, command, create_table};
+use crate::node::{Folder, Program, any_ports, command, create_table};
 
 /// Returns the complaint of a program that ends at once with an error.
 fn complaint(mut command: std::process::Command) -> String {

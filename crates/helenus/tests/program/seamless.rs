@@ -10,7 +10,7 @@ use helenus_protocol::wire::put_string;
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
 use helenus_test_service::{Client, PATIENCE, Reply};
 
-use crate::program::{Folder, Program, any_ports, create_table};
+use crate::node::{Folder, Program, any_ports, create_table};
 
 const VERSIONS: [ProtocolVersion; 3] = [ProtocolVersion::V3, ProtocolVersion::V4, ProtocolVersion::V5];
 

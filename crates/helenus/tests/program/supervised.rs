@@ -7,7 +7,7 @@ use std::process::Command;
 use helenus_protocol::{Opcode, ProtocolVersion};
 use helenus_test_service::{Client, PATIENCE, Reply};
 
-use crate::program::{Folder, Program, address_behind, any_ports, command};
+use crate::node::{Folder, Program, address_behind, any_ports, command};
 
 /// Variable by which service managers name their socket.
 const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
