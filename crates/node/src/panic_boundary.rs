@@ -88,3 +88,26 @@ impl<T> Future for Caught<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_ends_at_the_work_that_waited() {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut has_waited = false;
+        let mut caught = pin!(catch_async(std::future::poll_fn(move |_| {
+            assert!(!has_waited, "as it is meant to");
+            has_waited = true;
+            Poll::<()>::Pending
+        })));
+        assert!(caught.as_mut().poll(&mut context).is_pending());
+        assert!(matches!(caught.poll(&mut context), Poll::Ready(Err(Panicked))));
+        let mut done = pin!(catch_boxed(Box::pin(std::future::ready(7))));
+        assert!(matches!(done.as_mut().poll(&mut context), Poll::Ready(Ok(7))));
+    }
+}
