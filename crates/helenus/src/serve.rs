@@ -18,6 +18,9 @@ pub use arguments::ServeArguments;
 use options::options;
 use service_manager::{Notice, ServiceManager};
 
+/// With less than that as `--memory`, in bytes, what the allocator takes besides counts: it is 40 to 120 MB (decision 35).
+const AMPLE_MEMORY_BYTES: u64 = 1 << 30;
+
 pub fn run(arguments: &ServeArguments) -> ExitCode {
     if arguments.detach {
         return detached::run();
@@ -49,6 +52,9 @@ fn start(arguments: &ServeArguments) -> Result<(Server, Summary), StartupError> 
         None => ConfigFile::default(),
     };
     let options = options(arguments, &config);
+    if options.node.memory_bytes < AMPLE_MEMORY_BYTES {
+        let _without_huge_pages_anyway = helenus_allocator::take_little();
+    }
     let summary = Summary {
         shards: options.node.shard_count,
         data: if options.node.in_memory {

@@ -341,6 +341,14 @@ struct Opened {
 /// Divisor of the memory budget for the part that memtables may take; the rest is for caches.
 const MEMTABLE_SHARE: u64 = 2;
 
+/// Bytes of a shard's memory that are left to compactions, to the program itself and to what an allocator loses; of a small memory a
+/// part (decision 35).
+const WORK_BYTES_MAX: u64 = 16 << 20;
+const WORK_SHARE: u64 = 8;
+
+/// Divisor of the memory budget for what compactions have asked for of their inputs, all of them together.
+const COMPACTION_READ_SHARE: u64 = 64;
+
 /// Divisor of the caches' bytes for the part that the row cache may take; the rest is for chunks of SSTables. A row that is
 /// read again is cheapest there, a neighbour of one in its chunk.
 const ROW_CACHE_SHARE: u64 = 2;
@@ -463,7 +471,9 @@ pub(crate) fn store_options(options: &NodeOptions, free_bytes: Option<u64>) -> S
     let shard_bytes = options.memory_bytes / u64::from(options.shard_count.max(1));
     let memtable_bytes = shard_bytes / MEMTABLE_SHARE;
     let compactors = concurrent_compactors(options);
-    let cache_bytes = shard_bytes - memtable_bytes - shard_bytes / REQUEST_SHARE;
+    let compaction_read_bytes = options.memory_bytes / COMPACTION_READ_SHARE / compactors.max(1) as u64;
+    let work_bytes = WORK_BYTES_MAX.min(shard_bytes / WORK_SHARE);
+    let cache_bytes = shard_bytes - memtable_bytes - shard_bytes / REQUEST_SHARE - work_bytes;
     let row_cache_bytes = if options.row_cache {
         cache_bytes / ROW_CACHE_SHARE
     } else {
@@ -483,7 +493,11 @@ pub(crate) fn store_options(options: &NodeOptions, free_bytes: Option<u64>) -> S
             items_per_collection: options.guardrails.values.items_per_collection,
             ..options.guardrails.partition
         },
-        compaction: CompactionLimits::new(options.compaction.bytes_per_s_max, compactors),
+        compaction: CompactionLimits::new(
+            options.compaction.bytes_per_s_max,
+            compactors,
+            as_usize(compaction_read_bytes),
+        ),
         chunk_cache_bytes_max: as_usize(cache_bytes - row_cache_bytes),
         row_cache_bytes_max: as_usize(row_cache_bytes),
         lent_bytes_max: as_usize(if options.in_memory { 0 } else { memtable_bytes }),

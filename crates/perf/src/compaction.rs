@@ -116,7 +116,7 @@ fn open(folder: &Path, schema: &Schema) -> io::Result<ShardStore> {
         .map_err(io::Error::other)?;
     let options = StoreOptions {
         memtable_bytes_max: usize::MAX / 8,
-        compaction: CompactionLimits::new(0, 2),
+        compaction: CompactionLimits::new(0, 2, CompactionLimits::READ_BYTES_MAX),
         ..StoreOptions::default()
     };
     let opened = folder

@@ -3,6 +3,7 @@
 
 #![cfg(feature = "cli")]
 
+mod memory;
 mod node;
 mod refusals;
 mod seamless;

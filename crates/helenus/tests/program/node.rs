@@ -57,17 +57,18 @@ pub struct Program {
 pub fn command(data: &Path, addresses: [SocketAddr; 3], options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_helenus"));
     let [cql, metrics, doors] = addresses.map(|address| address.to_string());
+    let or_else = |option: &'static str, value: &'static str| match options.contains(&option) {
+        true => Vec::new(),
+        false => vec![option, value],
+    };
     command
-        .args(["serve", "--memory", "64MiB"])
+        .arg("serve")
         .arg("--data")
         .arg(data)
         .args(["--listen", &cql, "--metrics", &metrics, "--grpc", &doors])
         .args(options)
-        .args(if options.contains(&"--shards") {
-            &[][..]
-        } else {
-            &["--shards", "2"]
-        })
+        .args(or_else("--memory", "64MiB"))
+        .args(or_else("--shards", "2"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

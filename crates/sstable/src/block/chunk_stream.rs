@@ -50,8 +50,6 @@ const SCAN_BYTES_MIN: u64 = 4 * 1024;
 const EXPECTED_BYTES_MIN: u64 = 16 * 1024;
 /// Largest request whose read-ahead is cached, in bytes: that of a larger one would take the place of many single rows.
 const KEPT_BYTES_MAX: u64 = 16 * 1024;
-/// The largest request. A drive's throughput hardly grows beyond, and every scan may hold as much.
-const REQUEST_BYTES_MAX: u64 = 128 * 1024;
 /// Requests that leave out no more than this continue each other: a drive moves as much in the time that one more
 /// request takes (25 to 30 us, decision 8).
 const GAP_BYTES_MAX: u64 = 32 * 1024;
@@ -318,7 +316,7 @@ impl<'a> ChunkStream<'a> {
             end
         };
         let end = end
-            .min(offset + REQUEST_BYTES_MAX.max(page_bytes))
+            .min(offset + self.pages.request_bytes_max().max(page_bytes))
             // What is needed comes at once, however much: for each part of a huge value the read would begin again.
             .max(if self.is_single { 0 } else { needed_end })
             .min(self.file.length());

@@ -15,6 +15,7 @@ pub(crate) mod page_sums;
 #[cfg(test)]
 mod page_traces;
 pub(crate) mod pages;
+pub(crate) mod segment_memory;
 pub(crate) mod segmented_pages;
 pub(crate) mod spare_pages;
 pub(crate) mod ticket;

@@ -159,18 +159,21 @@ impl PageCache {
         let (mut decompressed, mut packed) = (self.decompressed.borrow_mut(), self.packed.borrow_mut());
         for (page, bytes) in (first..=last).zip(bytes.chunks(page_bytes)) {
             let key = (file.id(), page);
-            if !decompressed.contains(key) {
-                decompressed.left.brought(key, DISK_READ_NS);
-                decompressed.insert(key, bytes);
-            }
-            if file.is_plain() || packed.contains(key) {
-                continue;
-            }
             let (offset, length) = file.stored_range(page, page);
             let start = (offset - base) as usize;
-            if let Some(stored) = stored.get(start..start + length) {
+            let stored = stored.get(start..start + length).unwrap_or_default();
+            if decompressed.contains(key) || packed.contains(key) {
+                continue;
+            }
+            decompressed.left.brought(key, DISK_READ_NS);
+            let may_pack = !file.is_plain() && packed.may_keep(stored.len());
+            if may_pack {
                 packed.left.brought(key, DISK_READ_NS);
-                packed.insert(key, stored);
+            }
+            // Most pages are asked for once while they are here: what comes back comes into the level above then.
+            match may_pack && !decompressed.has_room(bytes.len()) {
+                true => packed.insert(key, stored),
+                false => decompressed.insert(key, bytes),
             }
         }
     }

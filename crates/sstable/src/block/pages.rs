@@ -25,7 +25,13 @@ pub struct Pages<'a> {
     ticket: Option<&'a ReadTicket>,
     /// True if the cache is left as it is.
     passes_by: bool,
+    request_bytes_max: u64,
 }
+
+/// The largest request. A drive's throughput hardly grows beyond, and every scan may hold as much.
+const REQUEST_BYTES_MAX: u64 = 128 * 1024;
+/// The smallest bound of a request that is worth having for a scan: of several pages.
+const REQUEST_BYTES_MIN: u64 = 16 * 1024;
 
 impl<'a> From<&'a PageCache> for Pages<'a> {
     fn from(cache: &'a PageCache) -> Self {
@@ -33,6 +39,7 @@ impl<'a> From<&'a PageCache> for Pages<'a> {
             cache,
             ticket: None,
             passes_by: false,
+            request_bytes_max: REQUEST_BYTES_MAX,
         }
     }
 }
@@ -41,9 +48,8 @@ impl PageCache {
     /// For a read that ends with [`ReadError::Absent`] where it would have to wait for the disk.
     pub fn suspending<'a>(&'a self, ticket: &'a ReadTicket) -> Pages<'a> {
         Pages {
-            cache: self,
             ticket: Some(ticket),
-            passes_by: false,
+            ..Pages::from(self)
         }
     }
 
@@ -165,6 +171,20 @@ impl<'a> Pages<'a> {
     /// For a read of what nobody asks for again soon: it uses what is in the cache and leaves nothing there, as scans do.
     pub fn passing_by(self, passes_by: bool) -> Self {
         Pages { passes_by, ..self }
+    }
+
+    /// For one of several scans that go on at once and share so many bytes for what they have asked for.
+    pub fn sharing(self, bytes: usize, scans: usize) -> Self {
+        let part = (bytes / scans.max(1)) as u64;
+        Pages {
+            request_bytes_max: part.clamp(REQUEST_BYTES_MIN, REQUEST_BYTES_MAX),
+            ..self
+        }
+    }
+
+    /// Bytes of the largest request, if a page is not larger.
+    pub(crate) fn request_bytes_max(&self) -> u64 {
+        self.request_bytes_max
     }
 
     pub(crate) fn ticket(&self) -> Option<&'a ReadTicket> {

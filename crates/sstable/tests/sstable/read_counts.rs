@@ -12,8 +12,8 @@ use helenus_rows::row::RowRef;
 use helenus_schema::{ColumnKind, TableMetadata};
 use helenus_sstable::source::{PartitionCursor, Unfiltered};
 use helenus_sstable::{
-    Component, CompressionParameters, PageCache, ReadCost, SsTable, SsTableFormat, SsTableId, SsTableWriter,
-    WriterOptions,
+    Component, CompressionParameters, PageCache, PageLevel, ReadCost, SsTable, SsTableFormat, SsTableId,
+    SsTableWriter, WriterOptions,
 };
 use helenus_types::CqlType;
 use helenus_types::token::token_of;
@@ -246,6 +246,32 @@ fn a_cold_row_takes_two_reads_and_its_neighbour_one_small_one() {
             }
         }
     }
+}
+
+/// Every chunk was copied into both levels, of which the first let most go unused.
+#[test]
+fn a_chunk_is_kept_once_and_stays_though_only_packed_ones_have_room() {
+    let compression = CompressionParameters::of(&blob_table());
+    let partition = LargePartition::with_compression(SsTableFormat::Nb, 64 << 10, compression);
+    let decompressed_max = 512 << 10;
+    let mut cache = PageCache::new(decompressed_max);
+    cache.set_bytes_max(PageLevel::Packed, 4 << 20);
+    let few = partition.spread(400);
+    partition.rows(&cache, "the first rows", &few[..20], false);
+    assert_eq!(cache.bytes(PageLevel::Packed), 0);
+    let chunks_read = |what| -> u64 {
+        let costs = few
+            .iter()
+            .map(|number| partition.rows(&cache, what, &[*number], false));
+        costs.map(|cost| cost.cache_misses).sum()
+    };
+    let cold = chunks_read("cold");
+    assert!(cache.bytes(PageLevel::Packed) > 64 << 10);
+    assert!(cache.bytes(PageLevel::Decompressed) <= decompressed_max);
+    // What only the level above knew, and what comes back displaces there, is read once more.
+    let again = chunks_read("again") + chunks_read("once more");
+    assert!(cold > 200 && again < 60, "{cold} {again}");
+    assert_eq!(chunks_read("at last"), 0);
 }
 
 #[test]

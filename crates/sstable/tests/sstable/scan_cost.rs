@@ -8,8 +8,10 @@ use helenus_rows::deletion::DeletionTime;
 use helenus_rows::partition_range::PartitionBound;
 use helenus_rows::row::RowRef;
 use helenus_sstable::source::{PartitionCursor, PartitionScanner, Unfiltered};
-use helenus_sstable::{PageCache, PageLevel, ReadTicket, SsTable, SsTableId, SsTableWriter, WriterOptions};
-use helenus_test_heap::of_thread;
+use helenus_sstable::{
+    PageCache, PageLevel, Pages, ReadTicket, SsTable, SsTableId, SsTableWriter, WriterOptions,
+};
+use helenus_test_heap::{of_thread, peak_bytes_of};
 use helenus_types::Token;
 use helenus_types::token::token_of;
 use helenus_vfs::{Disk, MemoryDisk};
@@ -109,6 +111,43 @@ fn scanning_small_partitions_hardly_allocates() {
     let sstable = sstable(rows, 1);
     let per_row = scan(&sstable, rows, "small partitions");
     assert!(per_row < 0.02, "{per_row}");
+}
+
+/// Compactions of 90 SSTables held 128 KiB of each, twice: a sixth of what a small node was given.
+#[test]
+fn scans_that_share_hold_no_more_of_many_sstables_than_of_few() {
+    let sstable = sstable(1, row_count().min(20_000));
+    let bound = |token, side| PartitionBound {
+        token,
+        key: None,
+        side,
+    };
+    let (start, end) = (
+        bound(Token::MINIMUM, Side::Before),
+        bound(Token::MAXIMUM, Side::After),
+    );
+    let slices = [Slice::all()];
+    let cache = PageCache::new(0);
+    let held_by = |count: usize| {
+        let pages = Pages::from(&cache).sharing(1 << 20, count);
+        peak_bytes_of(|| {
+            let mut scanners: Vec<_> = (0..count)
+                .map(|_| sstable.scan(pages, start, end, &slices, false))
+                .collect();
+            let mut cursors: Vec<_> = scanners
+                .iter_mut()
+                .map(|scanner| scanner.advance().map(|_| scanner.open().unwrap()).unwrap())
+                .collect();
+            for _ in 0..4_000 {
+                cursors
+                    .iter_mut()
+                    .for_each(|cursor| assert!(cursor.advance().unwrap()));
+            }
+        })
+    };
+    let (few, many) = (held_by(8), held_by(64));
+    assert!(few > 1 << 20 && few < 5 << 19, "{few}");
+    assert!(many < 2 * few, "{many} bytes of 64, {few} of 8");
 }
 
 /// Each run of partitions was a scan of its own: 1.1 million reads for half a million partitions.

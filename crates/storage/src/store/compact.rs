@@ -18,7 +18,7 @@ use helenus_rows::row::purge::Purge;
 use helenus_sstable::source::PartitionScanner;
 use helenus_sstable::terms::{TermFile, term_file_path};
 use helenus_sstable::{
-    Descriptor, EncodingStatsCollector, PageCache, SsTable, WriteError, WriterOptions, relabel_sstable,
+    Descriptor, EncodingStatsCollector, PageCache, Pages, SsTable, WriteError, WriterOptions, relabel_sstable,
 };
 
 /// Page cache of a compaction's inputs, in bytes: a few pages of each are enough, since it reads them once and in order.
@@ -186,11 +186,13 @@ impl BackgroundJob {
         let cache = PageCache::new(COMPACTION_CACHE_BYTES);
         let slices = [Slice::all()];
         let (start, end) = PartitionRange::everything().bounds();
+        let read_bytes = self.pace.as_ref().map_or(0, |(_, limits)| limits.read_bytes);
         let mut stats = EncodingStatsCollector::default();
         let mut scanners: Vec<Box<dyn PartitionScanner + '_>> = Vec::with_capacity(compaction.inputs.len());
         for input in &compaction.inputs {
             stats.merge(input.encoding_stats());
-            scanners.push(Box::new(input.scan(&cache, start, end, &slices, false)));
+            let pages = Pages::from(&cache).sharing(read_bytes, compaction.inputs.len());
+            scanners.push(Box::new(input.scan(pages, start, end, &slices, false)));
         }
         let options = WriterOptions {
             partition_count_estimate: compaction.partition_count_estimate(),

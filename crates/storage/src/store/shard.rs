@@ -83,7 +83,11 @@ impl Default for StoreOptions {
             column_index_bytes: COLUMN_INDEX_BYTES,
             sstable_format: SsTableFormat::DEFAULT,
             partition_guardrails: PartitionGuardrails::default(),
-            compaction: CompactionLimits::new(COMPACTION_BYTES_PER_S_MAX, CONCURRENT_COMPACTORS),
+            compaction: CompactionLimits::new(
+                COMPACTION_BYTES_PER_S_MAX,
+                CONCURRENT_COMPACTORS,
+                CompactionLimits::READ_BYTES_MAX,
+            ),
         }
     }
 }

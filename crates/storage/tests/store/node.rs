@@ -77,7 +77,7 @@ impl Node {
             column_index_bytes: 256,
             sstable_format: helenus_schema::SsTableFormat::DEFAULT,
             partition_guardrails: Default::default(),
-            compaction: CompactionLimits::new(0, 2),
+            compaction: CompactionLimits::new(0, 2, 16 << 10),
         };
         let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as _;
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
