@@ -94,7 +94,6 @@ impl ShardStore {
             }
             AbsorbedTo::End => {
                 let memtable = table.absorbing.remove(0).memtable;
-                self.memtable_bytes = self.memtable_bytes.saturating_sub(memtable.bytes());
                 self.schedule.release(&layout, [memtable]);
                 true
             }

@@ -119,7 +119,7 @@ pub struct ShardStore {
     /// Tables with flushed memtables that the row cache does not know all of, one entry per memtable.
     pub(super) absorbing: VecDeque<TableId>,
     pub(super) tables: HashMap<TableId, Table, FixedState>,
-    /// The sum over all memtables.
+    /// The sum over all memtables, also those that nothing reads any more, until a job has freed them.
     pub(super) memtable_bytes: usize,
     /// The sum over those that take writes.
     pub(super) active_bytes: usize,
@@ -226,11 +226,11 @@ impl ShardStore {
         let gone = gone.filter(|(_, table)| !is_kept(&table.layout.metadata));
         let gone: Vec<TableId> = gone.map(|(&id, _)| id).collect();
         for table in gone.iter().filter_map(|id| self.tables.remove(id)) {
-            self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
             self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
             self.row_cache.drop_table(table.layout.metadata.id);
-            if self.disk.is_some() {
-                self.schedule.remove_dropped(table);
+            match self.disk {
+                Some(_) => self.schedule.remove_dropped(table),
+                None => self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes()),
             }
         }
         // A snapshot may bring a table back under its id, and must not bring back what the log has of it.
@@ -286,6 +286,11 @@ impl ShardStore {
         table.feed_vectors(update);
         self.note_grown(grown);
         Ok(())
+    }
+
+    /// Memtables that hold so many bytes are no more.
+    pub(super) fn note_freed(&mut self, bytes: usize) {
+        self.memtable_bytes = self.memtable_bytes.saturating_sub(bytes);
     }
 
     #[inline]
@@ -403,7 +408,7 @@ impl ShardStore {
             .map_or_else(Vec::new, |disk| disk.folder.jobs())
     }
 
-    /// Bytes that all memtables hold.
+    /// Bytes that all memtables hold, also those that are about to be freed.
     pub fn memtable_bytes(&self) -> usize {
         self.memtable_bytes
     }

@@ -143,7 +143,7 @@ impl ShardStore {
             return LogPosition::default();
         };
         let (layout, folder) = (Arc::clone(&table.layout), table.folder.clone());
-        self.memtable_bytes = self.memtable_bytes.saturating_sub(table.memory_bytes());
+        let bytes = table.memory_bytes();
         self.active_bytes = self.active_bytes.saturating_sub(table.active.bytes());
         table.seal();
         self.row_cache.drop_table(id);
@@ -156,8 +156,9 @@ impl ShardStore {
             .collect();
         table.rewrite = None;
         table.is_rewritten_to = None;
-        if self.disk.is_some() {
-            self.schedule.release(&table.layout, memtables);
+        match self.disk {
+            Some(_) => self.schedule.release(&table.layout, memtables),
+            None => self.memtable_bytes = self.memtable_bytes.saturating_sub(bytes),
         }
         table.sstables.clear();
         table.vectors.iter_mut().for_each(VectorIndex::note_empty);

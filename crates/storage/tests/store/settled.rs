@@ -78,8 +78,9 @@ impl Files {
         let result = self.writer.persist(&batch, true);
         self.store.log_batch_done(batch, &result);
         self.store.flush(None);
-        let flush = self.store.next_job().unwrap();
-        self.store.complete(flush.run()).result.unwrap();
+        while let Some(job) = self.store.next_short_job() {
+            self.store.complete(job.run()).result.unwrap();
+        }
     }
 
     /// The number of SSTables looked into, and the timestamps of the cells found.

@@ -37,7 +37,8 @@ impl ShardStore {
     fn next(&mut self, with_compactions: bool) -> Option<BackgroundJob> {
         let now_ns = self.disk.as_ref()?.folder.clock().monotonic_ns();
         self.tend_row_cache();
-        if let Some(job) = self.next_list() {
+        // Neither fails by what made others fail, and writes wait for the memory.
+        if let Some(job) = self.next_list().or_else(|| self.next_release()) {
             return Some(job);
         }
         if !self.schedule.is_due(now_ns) {
@@ -47,7 +48,6 @@ impl ShardStore {
         self.tend_rewrites();
         let job = self
             .next_flush(now_ns)
-            .or_else(|| self.next_release())
             .or_else(|| self.next_removal(false))
             .or_else(|| with_compactions.then(|| self.next_index_build(now_ns)).flatten())
             .or_else(|| with_compactions.then(|| self.next_compaction(now_ns)).flatten())
@@ -62,7 +62,10 @@ impl ShardStore {
 
     /// Returns whether it is time to ask for the next job, though nothing else may say so.
     pub fn may_have_work(&self, now_ns: u64) -> bool {
-        self.disk.is_some() && (self.schedule.is_waiting_for_log() || self.schedule.is_due(now_ns))
+        self.disk.is_some()
+            && (self.schedule.is_waiting_for_log()
+                || self.schedule.has_garbage()
+                || self.schedule.is_due(now_ns))
     }
 
     /// Returns whether a request for a compaction was found to have nothing to do since this was asked last.

@@ -55,6 +55,10 @@ impl ShardStore {
             }
             _ => true,
         };
+        if matches!(work, Work::Release(_)) {
+            self.note_freed(usize::try_from(progress.bytes_total).unwrap_or(usize::MAX));
+            self.borrow_from_memtables();
+        }
         let is_of_table = !matches!(work, Work::Removal { .. } | Work::Release(_));
         let has_left = match &work {
             Work::Removal { is_table_dropped, .. } => {

@@ -35,7 +35,7 @@ pub(super) struct Schedule {
     removals: Vec<Obsolete>,
     /// Dropped tables whose files may still come or go: an entry for each job and each removal that is not done.
     leaving: Vec<TableId>,
-    /// Memtables that nothing reads any more. Freeing millions of rows takes longer than a shard may stand still.
+    /// Memtables that nothing reads any more. Freeing millions of rows takes longer than a shard may stand still; until then they count.
     garbage: Vec<(Arc<TableLayout>, Arc<Memtable>)>,
     /// Compactions under way.
     compactions: usize,
@@ -131,6 +131,10 @@ impl Schedule {
                 .map(|memtable| (Arc::clone(layout), memtable)),
         );
         self.has_news = true;
+    }
+
+    pub fn has_garbage(&self) -> bool {
+        !self.garbage.is_empty()
     }
 
     pub fn is_waiting_for_log(&self) -> bool {
