@@ -194,8 +194,8 @@ impl SegmentedPages {
         }
     }
 
-    /// Returns the size of a segment with room for so many bytes at least. Powers of two, so that segments fit into each other's memory while the cache
-    /// grows and shrinks.
+    /// Returns the size of a segment with room for so many bytes at least. Powers of two, so that segments fit into each other's memory
+    /// while the cache grows and shrinks.
     fn segment_bytes(&self, bytes_min: usize) -> usize {
         let share = (self.bytes_max / SEGMENT_SHARE).checked_ilog2();
         let usual = share.map_or(0, |bits| 1 << bits);
@@ -531,7 +531,7 @@ mod tests {
         assert!(read.iter().all(|(number, bytes)| **bytes == page(*number)));
     }
 
-    /// A node with 128 MiB took 270,000 pages a second from the system and gave them back.
+    /// A node with 128 MiB took 70,000 pages a second from the system and gave them back.
     #[test]
     fn a_full_cache_asks_the_system_for_no_more_memory() {
         let faults = || {

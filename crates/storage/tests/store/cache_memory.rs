@@ -197,7 +197,7 @@ fn what_memtables_lent_is_back_before_they_need_it() {
     assert!(files.held_bytes() > full + SLACK_BYTES);
 }
 
-/// Flushed memtables waited behind other jobs to be freed and counted for nothing meanwhile: a node with 128 MiB held 530 MB of them.
+/// Flushed memtables waited behind other jobs to be freed and counted for nothing meanwhile: a node with 128 MiB held 400 MiB of them.
 #[test]
 fn a_flushed_memtable_counts_until_it_is_freed_and_that_comes_before_the_next_flush() {
     let mut files = Files::open(MEMTABLES_BYTES);
