@@ -562,6 +562,44 @@ mod tests {
         assert!(faults < 1_000, "{faults} page faults for 10,000 pages");
     }
 
+    /// Chunks as they lie in their files have any length, some larger than a segment, and the cache grows and shrinks among them.
+    #[test]
+    fn pages_of_any_length_are_what_they_were_while_the_cache_changes_its_size() {
+        let page = |number: u64| -> Vec<u8> {
+            let length = 1 + number.wrapping_mul(7_919) as usize % 20_000;
+            (0..length)
+                .map(|at| (at as u64 * 31 + number * 17) as u8)
+                .collect()
+        };
+        let mut pages = SegmentedPages::new(CACHE_BYTES);
+        let (mut read, mut random, mut hits) = (VecDeque::new(), 1_u64, 0);
+        for at in 0..30_000 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            if at % 1_000 == 999 {
+                pages.set_bytes_max(random as usize % (2 * CACHE_BYTES));
+            }
+            // Half of them are popular.
+            let number = random % if at % 2 == 0 { 100 } else { 2_000 };
+            match pages.find((1, number), true) {
+                Some(found) => {
+                    assert_eq!(found.bytes(), page(number));
+                    hits += 1;
+                    read.extend(found.shared().map(|bytes| (number, bytes)));
+                }
+                None => pages.insert((1, number), &page(number)),
+            }
+            if read.len() > 20
+                && let Some((number, bytes)) = read.pop_front()
+            {
+                assert_eq!(*bytes, page(number));
+            }
+            assert!(pages.bytes() <= pages.bytes_max());
+        }
+        assert!(hits > 10_000, "{hits}");
+    }
+
     #[test]
     fn a_cache_of_few_pages_keeps_as_many_as_have_room() {
         let page_bytes = PAGE_BYTES + PAGE_OVERHEAD_BYTES;
