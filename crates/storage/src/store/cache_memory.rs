@@ -6,6 +6,8 @@
 //!
 //! What memtables do not hold at the moment is divided with the rest. It is taken back before a write needs it: memory is divided anew
 //! whenever memtables have grown by [`LENT_STEP_BYTES`].
+//!
+//! What open SSTables and indexes of vectors keep in memory is taken off first: it grows with the data, and nothing of it can be let go.
 
 use helenus_sstable::{PageLevel, Worth};
 
@@ -17,8 +19,8 @@ pub(super) struct CacheMemory {
     memtables_until: usize,
     /// Bytes that memtables lend.
     lent: usize,
-    /// Bytes that indexes of vectors take of the memory for pages.
-    vectors: usize,
+    /// Bytes that open SSTables and indexes of vectors take of the memory for caches.
+    kept: usize,
     /// Target share of each cache, out of [`PARTS`], in the order of [`CACHES`].
     parts: [usize; 3],
     /// Bytes that each may take by now.
@@ -66,8 +68,8 @@ const MOVED_STEP_BYTES: usize = 128 << 10;
 /// A segment of pages, and as much again: some 100 microseconds to take back.
 const LENT_STEP_BYTES: usize = 1 << 20;
 
-/// Divisor of the memory for pages: this part they keep, however much indexes of vectors take.
-const PAGES_SHARE: usize = 4;
+/// Divisor of the memory for caches: this part they have, however much open SSTables and indexes of vectors take.
+const CACHES_SHARE: usize = 4;
 
 impl CacheMemory {
     /// In the parts of a memory of which memtables hold nothing yet: half of what is for caches is for rows.
@@ -82,7 +84,7 @@ impl CacheMemory {
         CacheMemory {
             memtables_until: 0,
             lent: options.lent_bytes_max,
-            vectors: 0,
+            kept: 0,
             parts: [rows, decompressed, PARTS - rows - decompressed],
             allowed: [0; 3],
             is_settled: false,
@@ -108,9 +110,12 @@ impl ShardStore {
         }
     }
 
-    pub(super) fn set_vector_memory(&mut self, bytes: usize) {
-        if self.cache_memory.vectors != bytes {
-            self.cache_memory.vectors = bytes;
+    /// After SSTables have come or gone, or indexes of vectors have changed. In the time of adding up all that are there.
+    pub(super) fn take_kept_memory(&mut self) {
+        let sstables = usize::try_from(self.sstable_memory_bytes()).unwrap_or(usize::MAX);
+        let kept = sstables.saturating_add(self.vector_bytes());
+        if self.cache_memory.kept != kept {
+            self.cache_memory.kept = kept;
             self.divide_memory();
         }
     }
@@ -136,7 +141,7 @@ impl ShardStore {
         if self.options.lent_bytes_max == 0 {
             // A store that is told what each cache may have.
             memory.is_settled = true;
-            let pages = self.pages_bytes_max();
+            let pages = self.left_of(self.options.chunk_cache_bytes_max);
             return self.cache.set_bytes_max(PageLevel::Decompressed, pages);
         }
         let part_bytes = self.part_bytes();
@@ -180,7 +185,15 @@ impl ShardStore {
 
     /// With what memtables lend.
     fn part_bytes(&self) -> usize {
-        (self.pages_bytes_max() + self.options.row_cache_bytes_max + self.cache_memory.lent) / PARTS
+        let options = &self.options;
+        self.left_of(options.chunk_cache_bytes_max + options.row_cache_bytes_max + self.cache_memory.lent)
+            / PARTS
+    }
+
+    /// Without what open SSTables and indexes of vectors take.
+    fn left_of(&self, caches: usize) -> usize {
+        let left = caches.saturating_sub(self.cache_memory.kept);
+        left.max(caches / CACHES_SHARE)
     }
 
     /// Returns how many bytes both levels of pages may hold at the moment.
@@ -192,13 +205,6 @@ impl ShardStore {
     /// Returns how many bytes the row cache may hold at the moment.
     pub fn row_cache_bytes_max(&self) -> usize {
         self.row_cache.bytes_max()
-    }
-
-    /// Without what indexes of vectors take.
-    fn pages_bytes_max(&self) -> usize {
-        let pages_max = self.options.chunk_cache_bytes_max;
-        let left = pages_max.saturating_sub(self.cache_memory.vectors);
-        left.max(pages_max / PAGES_SHARE)
     }
 
     fn worth(&self, cache: Cache) -> Worth {

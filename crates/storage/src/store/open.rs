@@ -205,6 +205,7 @@ impl DataFolder {
                     .for_each(|store| store.hold_tombstones(table.id));
             }
         }
+        stores.iter_mut().for_each(ShardStore::take_kept_memory);
         Ok(sstables_split)
     }
 

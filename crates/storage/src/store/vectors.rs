@@ -183,11 +183,10 @@ impl ShardStore {
         Tended::Some
     }
 
-    /// Keeps indexes of vectors within their memory: what they take, pages do not. The greatest goes where it is too much.
+    /// Keeps indexes of vectors within their memory: what they take, caches do not have. The greatest goes where it is too much.
     fn bound_vectors(&mut self) {
-        let bytes = self.vector_bytes();
-        self.set_vector_memory(bytes);
-        if bytes <= self.options.vector_bytes_max {
+        self.take_kept_memory();
+        if self.vector_bytes() <= self.options.vector_bytes_max {
             return;
         }
         let indexes = self.tables.values_mut().flat_map(|table| &mut table.vectors);

@@ -12,6 +12,7 @@ use helenus_schema::{Schema, TableParams};
 use helenus_sstable::PageLevel;
 use helenus_storage::ShardStore;
 use helenus_storage::commitlog::LogWriter;
+use helenus_storage::compaction::CompactionLimits;
 use helenus_storage::read::ReadCommand;
 use helenus_storage::store::{DataFolder, JobKind, StoreOptions};
 use helenus_types::token_of;
@@ -28,6 +29,18 @@ const ROWS_BYTES: usize = 1 << 20;
 const SLACK_BYTES: usize = 2 << 20;
 const PARTITIONS: u32 = 24_000;
 
+fn options(lent_bytes_max: usize) -> StoreOptions {
+    StoreOptions {
+        memtable_bytes_max: MEMTABLES_BYTES,
+        chunk_cache_bytes_max: PAGES_BYTES,
+        row_cache_bytes_max: ROWS_BYTES,
+        lent_bytes_max,
+        // A clock that stands still lets no time pass between compactions' steps.
+        compaction: CompactionLimits::new(0, 2, CompactionLimits::READ_BYTES_MAX),
+        ..StoreOptions::default()
+    }
+}
+
 struct Files {
     schema: Schema,
     store: ShardStore,
@@ -37,28 +50,11 @@ struct Files {
 
 impl Files {
     fn open(lent_bytes_max: usize) -> Self {
-        Files::of_options(StoreOptions {
-            memtable_bytes_max: MEMTABLES_BYTES,
-            chunk_cache_bytes_max: PAGES_BYTES,
-            row_cache_bytes_max: ROWS_BYTES,
-            lent_bytes_max,
-            ..StoreOptions::default()
-        })
+        Files::of_options(options(lent_bytes_max))
     }
 
     fn of_options(options: StoreOptions) -> Self {
-        let schema = table::plain_schema(TableParams::default());
-        let clock: Arc<dyn Clock> = Arc::new(ManualClock::starting_at(1_000_000_000));
-        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-        let folder = DataFolder::open(disk, clock, Path::new("/node")).unwrap();
-        let opened = folder.open_shards(&options, 1, &schema);
-        let (store, writer) = opened.unwrap().shards.pop().unwrap();
-        let mut files = Files {
-            schema,
-            store,
-            writer,
-            random: 1,
-        };
+        let mut files = Files::on(Arc::new(MemoryDisk::new()), &options);
         for partition in 0..PARTITIONS {
             files.write(partition);
             if partition % 1_000 == 999 {
@@ -66,6 +62,20 @@ impl Files {
             }
         }
         files
+    }
+
+    fn on(disk: Arc<dyn Disk>, options: &StoreOptions) -> Self {
+        let schema = table::plain_schema(TableParams::default());
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::starting_at(1_000_000_000));
+        let folder = DataFolder::open(disk, clock, Path::new("/node")).unwrap();
+        let opened = folder.open_shards(options, 1, &schema);
+        let (store, writer) = opened.unwrap().shards.pop().unwrap();
+        Files {
+            schema,
+            store,
+            writer,
+            random: 1,
+        }
     }
 
     /// 300 bytes, of which a compressor makes a third.
@@ -89,6 +99,18 @@ impl Files {
         let id = self.schema.tables().next().unwrap().id;
         let bytes = Write::Row((1, 1), row).encode(id, &partition.to_be_bytes());
         self.store.apply(&Update::decode(&bytes).unwrap()).unwrap();
+    }
+
+    /// Bytes that caches may have, and what open SSTables take.
+    fn allowed_bytes(&self) -> [usize; 2] {
+        let caches = self.store.page_cache_bytes_max() + self.store.row_cache_bytes_max();
+        [caches, self.store.sstable_memory_bytes() as usize]
+    }
+
+    fn run_jobs(&mut self) {
+        while let Some(job) = self.store.next_job() {
+            self.store.complete(job.run()).result.unwrap();
+        }
     }
 
     fn log_and_flush(&mut self, flushes: bool) {
@@ -195,6 +217,58 @@ fn what_memtables_lent_is_back_before_they_need_it() {
     files.log_and_flush(true);
     files.read(2 * PARTITIONS);
     assert!(files.held_bytes() > full + SLACK_BYTES);
+}
+
+/// Filters and indexes of a node's files, 2 MiB for each GiB of data, came on top of the memory that it was given.
+#[test]
+fn what_open_sstables_keep_in_memory_caches_do_not_have() {
+    // Of 64 parts that caches have, and of memtables that hold a write.
+    const ROUNDING_BYTES: usize = 4 << 10;
+    let mut files = Files::open(MEMTABLES_BYTES);
+    files.run_jobs();
+    let [caches, sstables] = files.allowed_bytes();
+    let all = caches + sstables + ROUNDING_BYTES / 2;
+    let sstables_with_the_rest = |files: &Files| {
+        let [caches, sstables] = files.allowed_bytes();
+        let rest = all - sstables;
+        assert!(
+            caches <= rest && caches + ROUNDING_BYTES > rest,
+            "{caches} of {rest} bytes"
+        );
+        sstables
+    };
+    assert!(sstables > 20_000, "{sstables} bytes");
+
+    (0..PARTITIONS).for_each(|partition| files.write(PARTITIONS + partition));
+    files.log_and_flush(true);
+    let twice = sstables_with_the_rest(&files);
+    assert!(twice > sstables * 3 / 2, "{twice} bytes");
+    files.write(0);
+    files.log_and_flush(true);
+    files.run_jobs();
+    let compacted = sstables_with_the_rest(&files);
+
+    let disk = Arc::clone(files.store.data_folder().unwrap().disk());
+    drop(files);
+    // The second start has no log to replay, whose flush would tell of it.
+    drop(Files::on(Arc::clone(&disk), &options(MEMTABLES_BYTES)));
+    let mut files = Files::on(disk, &options(MEMTABLES_BYTES));
+    let opened = sstables_with_the_rest(&files);
+    assert!(
+        opened.abs_diff(compacted) < 1_000,
+        "{opened} and {compacted} bytes"
+    );
+    let id = files.schema.tables().next().unwrap().id;
+    while files.store.truncate(id).is_err() {
+        files.run_jobs();
+    }
+    assert_eq!(sstables_with_the_rest(&files), 0);
+
+    (0..PARTITIONS).for_each(|partition| files.write(partition));
+    files.log_and_flush(true);
+    assert!(sstables_with_the_rest(&files) > 20_000);
+    files.store.set_schema(&Schema::default());
+    assert_eq!(sstables_with_the_rest(&files), 0);
 }
 
 /// Flushed memtables waited behind other jobs to be freed and counted for nothing meanwhile: a node with 128 MiB held 400 MiB of them.
