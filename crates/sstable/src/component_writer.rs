@@ -57,12 +57,24 @@ impl ComponentFile {
     }
 
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        self.buffer.extend_from_slice(bytes);
         self.length += bytes.len() as u64;
-        if self.buffer.len() < WRITE_BUFFER_BYTES {
-            Ok(())
-        } else {
-            self.flush()
+        if self.buffer.len() + bytes.len() > WRITE_BUFFER_BYTES {
+            self.flush()?;
+        }
+        if bytes.len() >= WRITE_BUFFER_BYTES {
+            return self.file.append(bytes).map_err(|source| self.error(source));
+        }
+        self.reserve(self.buffer.len() + bytes.len());
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// As a vector grows by itself, but not beyond what is gathered.
+    fn reserve(&mut self, needed: usize) {
+        let capacity = self.buffer.capacity();
+        if needed > capacity {
+            let capacity = needed.max((2 * capacity).min(WRITE_BUFFER_BYTES));
+            self.buffer.reserve_exact(capacity - self.buffer.len());
         }
     }
 
@@ -71,6 +83,9 @@ impl ComponentFile {
     }
 
     fn flush(&mut self) -> Result<(), WriteError> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
         let result = self.file.append(&self.buffer);
         self.buffer.clear();
         result.map_err(|source| self.error(source))
@@ -289,5 +304,43 @@ impl PagedFile {
     /// Makes the file durable; returns its length and the checksums of its pages.
     pub fn finish(self, component: Component) -> Result<(u64, PageChecksums), WriteError> {
         Ok((self.file.finish()?, self.pages.finish(component)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use helenus_vfs::MemoryDisk;
+
+    use super::*;
+
+    /// A compaction held 2 MiB for each of two files where one gathers 1 MiB at most.
+    #[test]
+    fn a_file_gathers_what_it_says_and_holds_no_more() {
+        for piece_bytes in [
+            1,
+            4_099,
+            16_380,
+            65_536,
+            WRITE_BUFFER_BYTES - 1,
+            WRITE_BUFFER_BYTES,
+            3 << 20,
+        ] {
+            let disk = MemoryDisk::new();
+            let path = PathBuf::from("/Data.db");
+            let mut file = ComponentFile::create(&disk, path.clone()).unwrap();
+            let mut written = Vec::new();
+            for number in 0..(5_usize << 20).div_ceil(piece_bytes).min(2_000) {
+                let piece = vec![number as u8; piece_bytes];
+                file.append(&piece).unwrap();
+                written.extend_from_slice(&piece);
+                assert!(file.buffer.capacity() <= WRITE_BUFFER_BYTES, "{piece_bytes}");
+                assert_eq!(file.length(), written.len() as u64);
+            }
+            assert_eq!(file.finish().unwrap(), written.len() as u64);
+            let stored = disk.open(&path).unwrap();
+            let mut read = vec![0; written.len()];
+            stored.read_exact_at(0, &mut read).unwrap();
+            assert!(read == written, "{piece_bytes}");
+        }
     }
 }

@@ -298,6 +298,7 @@ impl ChunkedFile {
         if out.is_empty() {
             std::mem::swap(stored, out);
         } else {
+            out.reserve_exact(stored.len());
             out.extend_from_slice(stored);
         }
         Ok(())

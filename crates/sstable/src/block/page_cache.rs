@@ -9,6 +9,7 @@ use crate::block::page_bytes::{PageBytes, PageKey};
 use crate::block::segmented_pages::SegmentedPages;
 use crate::block::spare_pages::SparePages;
 use crate::block::ticket::TicketState;
+use crate::corruption::Corruption;
 use crate::read_cost::ReadCost;
 use crate::rows::row_decoder::RowBuffers;
 
@@ -122,34 +123,47 @@ impl PageCache {
     /// A decompressed page. `is_use`: it is asked for, and not only looked at.
     pub(crate) fn peek(&self, key: PageKey, is_use: bool) -> Option<PageBytes> {
         let mut pages = self.decompressed.borrow_mut();
-        let found = pages.find(key, is_use)?;
-        found.shared().or_else(|| Some(self.copy_of(found.bytes())))
-    }
-
-    fn copy_of(&self, bytes: &[u8]) -> PageBytes {
-        let mut memory = self.spare.borrow_mut().take(bytes.len());
-        match Arc::get_mut(&mut memory) {
-            Some(room) => room.copy_from_slice(bytes),
-            // Not to be: spare pages are nobody else's.
-            None => memory = Arc::new(bytes.to_vec()),
-        }
-        memory.into()
+        pages.find(key, is_use).map(|found| found.shared())
     }
 
     fn unpack(&self, file: &ChunkedFile, page: u64, is_scan: bool) -> Option<PageBytes> {
         let key = (file.id(), page);
-        let bytes = {
-            let mut packed = self.packed.borrow_mut();
-            let stored = packed.find(key, !is_scan)?;
-            let unpack = |room: &mut [u8]| file.unpack_checked(page, stored.bytes(), room);
-            self.make_page(file.bytes_of(page, page), unpack).ok()?
-        };
+        let mut packed = self.packed.borrow_mut();
+        let stored = packed.find(key, !is_scan)?;
+        let unpack = |room: &mut [u8]| file.unpack_checked(page, stored.bytes(), room);
+        let length = file.bytes_of(page, page);
         if !is_scan {
             let mut decompressed = self.decompressed.borrow_mut();
             decompressed.left.brought(key, DECOMPRESSION_NS);
-            decompressed.insert(key, &bytes);
+            if let Some(kept) = decompressed.insert_with(key, length, unpack).ok()? {
+                return Some(kept.shared());
+            }
         }
-        Some(bytes)
+        self.make_page(length, unpack).ok()
+    }
+
+    /// Checks a page that came from the disk, and keeps it. It is unpacked where it stays, if that is the level of decompressed ones.
+    pub(crate) fn take_in(
+        &self,
+        file: &ChunkedFile,
+        page: u64,
+        stored: &[u8],
+    ) -> Result<PageBytes, Corruption> {
+        let key = (file.id(), page);
+        let length = file.bytes_of(page, page);
+        let unpack = |room: &mut [u8]| file.unpack_pages(page, page, stored, room);
+        let (mut decompressed, mut packed) = (self.decompressed.borrow_mut(), self.packed.borrow_mut());
+        let level = level_for(&mut decompressed, &mut packed, file, key, (length, stored.len()));
+        if level == Some(PageLevel::Decompressed)
+            && let Some(kept) = decompressed.insert_with(key, length, unpack)?
+        {
+            return Ok(kept.shared());
+        }
+        let bytes = self.make_page(length, unpack)?;
+        if level == Some(PageLevel::Packed) {
+            packed.insert(key, stored);
+        }
+        Ok(bytes)
     }
 
     /// Keeps pages that came from the disk: `bytes` are those from `first` to `last`, and `stored` what the file has of them.
@@ -162,18 +176,11 @@ impl PageCache {
             let (offset, length) = file.stored_range(page, page);
             let start = (offset - base) as usize;
             let stored = stored.get(start..start + length).unwrap_or_default();
-            if decompressed.contains(key) || packed.contains(key) {
-                continue;
-            }
-            decompressed.left.brought(key, DISK_READ_NS);
-            let may_pack = !file.is_plain() && packed.may_keep(stored.len());
-            if may_pack {
-                packed.left.brought(key, DISK_READ_NS);
-            }
-            // Most pages are asked for once while they are here: what comes back comes into the level above then.
-            match may_pack && !decompressed.has_room(bytes.len()) {
-                true => packed.insert(key, stored),
-                false => decompressed.insert(key, bytes),
+            let lengths = (bytes.len(), stored.len());
+            match level_for(&mut decompressed, &mut packed, file, key, lengths) {
+                Some(PageLevel::Packed) => packed.insert(key, stored),
+                Some(PageLevel::Decompressed) => decompressed.insert(key, bytes),
+                None => {}
             }
         }
     }
@@ -233,4 +240,29 @@ impl PageCache {
             kept.push(buffers);
         }
     }
+}
+
+/// Returns the level that gets a page from the disk, given its length and that of what is stored; `None` if one has it.
+fn level_for(
+    decompressed: &mut SegmentedPages,
+    packed: &mut SegmentedPages,
+    file: &ChunkedFile,
+    key: PageKey,
+    (length, stored_length): (usize, usize),
+) -> Option<PageLevel> {
+    if decompressed.contains(key) || packed.contains(key) {
+        return None;
+    }
+    decompressed.left.brought(key, DISK_READ_NS);
+    let may_pack = !file.is_plain() && packed.may_keep(stored_length);
+    if may_pack {
+        packed.left.brought(key, DISK_READ_NS);
+    }
+    // Most pages are asked for once while they are here: what comes back comes into the level above then.
+    let is_packed = may_pack && !decompressed.has_room(length);
+    Some(if is_packed {
+        PageLevel::Packed
+    } else {
+        PageLevel::Decompressed
+    })
 }

@@ -11,9 +11,11 @@ use std::io;
 
 use crate::block::absent_pages::AbsentPages;
 use crate::block::chunked_file::ChunkedFile;
+use crate::block::page_bytes::PageBytes;
 use crate::block::page_cache::PageCache;
 use crate::block::ticket::{PageRun, Pin, ReadTicket};
 use crate::component::Component;
+use crate::corruption::Corruption;
 use crate::error::ReadError;
 use crate::read_cost::ReadCost;
 use crate::sidecar::SidecarFault;
@@ -85,12 +87,7 @@ impl PageCache {
             Some(known) => known,
             None => {
                 file.check_length(first, last, stored)?;
-                let unpack = |room: &mut [u8]| file.unpack_pages(first, last, stored, room);
-                let bytes = self.make_page(file.bytes_of(first, last), unpack)?;
-                if absent.is_kept {
-                    self.keep(file, (first, last), &bytes, stored);
-                }
-                bytes
+                self.unpack_delivered(absent, stored)?
             }
         };
         let run = PageRun {
@@ -103,6 +100,19 @@ impl PageCache {
             is_used: true,
         });
         Ok(())
+    }
+
+    fn unpack_delivered(&self, absent: &AbsentPages, stored: &[u8]) -> Result<PageBytes, Corruption> {
+        let (file, first, last) = (&absent.file, absent.first, absent.last);
+        if absent.is_kept && first == last {
+            return self.take_in(file, first, stored);
+        }
+        let unpack = |room: &mut [u8]| file.unpack_pages(first, last, stored, room);
+        let bytes = self.make_page(file.bytes_of(first, last), unpack)?;
+        if absent.is_kept {
+            self.keep(file, (first, last), &bytes, stored);
+        }
+        Ok(bytes)
     }
 
     /// A ticket for the next run, with memory that another read has given back.
@@ -136,6 +146,8 @@ impl AbsentPages {
     }
 
     fn read_into(&self, stored: &mut Vec<u8>) -> Result<(), ReadError> {
+        // Not twice as much: a compaction has as many of them as inputs.
+        stored.reserve_exact(self.length.saturating_sub(stored.len()));
         stored.resize(self.length, 0);
         self.file()
             .read_exact_at(self.offset, stored)

@@ -6,13 +6,15 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::convert::Infallible;
+use std::iter;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
 use crate::block::ghosts::Ghosts;
 use crate::block::page_bytes::{PageBytes, PageKey};
-use crate::block::segment_memory::SegmentMemory;
+use crate::block::segment_memory::{SegmentMemory, SegmentWriter};
 
 #[derive(Debug)]
 pub(super) struct SegmentedPages {
@@ -26,7 +28,7 @@ pub(super) struct SegmentedPages {
     recent: RecentKeys,
     /// Memory of a segment that was given up, for the one that begins for the same page: memory that goes round is neither returned to
     /// the system nor asked of it again.
-    spare: Option<Arc<SegmentMemory>>,
+    spare: Option<SegmentWriter>,
     /// Ghosts of the pages that a somewhat larger cache would have had.
     pub left: Ghosts,
 }
@@ -42,8 +44,7 @@ struct Queue {
 /// None of both while it is free.
 #[derive(Debug, Default)]
 struct Segment {
-    /// Once it is full it does not change, and is read where it lies.
-    memory: Option<Arc<SegmentMemory>>,
+    memory: Option<SegmentWriter>,
     pages: Vec<SegmentPage>,
 }
 
@@ -131,7 +132,7 @@ impl SegmentedPages {
         self.places.contains_key(&key)
     }
 
-    /// A page where it lies, and whether its segment is full. `is_use`: it is asked for, and not only passed by a scan.
+    /// A page where it lies. `is_use`: it is asked for, and not only passed by a scan.
     pub fn find(&mut self, key: PageKey, is_use: bool) -> Option<FoundPage<'_>> {
         let place = *self.places.get(&key)?;
         let segment = self.segments.get_mut(place.segment as usize)?;
@@ -139,12 +140,7 @@ impl SegmentedPages {
         if is_use {
             page.uses = (page.uses + 1).min(USES_MAX);
         }
-        Some(FoundPage {
-            memory: segment.memory.as_ref()?,
-            start: page.offset as usize,
-            length: page.length as usize,
-            is_open: self.young.is_open(place.segment) || self.lasting.is_open(place.segment),
-        })
+        segment.found(place)
     }
 
     /// Returns whether a page of a length is not too large for it.
@@ -159,18 +155,30 @@ impl SegmentedPages {
 
     /// A page that is not there yet. What is larger than the cache is not kept.
     pub fn insert(&mut self, key: PageKey, bytes: &[u8]) {
-        if !self.may_keep(bytes.len()) || self.places.contains_key(&key) {
-            return;
+        let Ok(_) = self.insert_with(key, bytes.len(), copy_of(bytes));
+    }
+
+    /// As [`Self::insert`], for one of a length that `fill` makes where it stays and is read. `None`, and `fill` is not called, if it is
+    /// not kept.
+    pub fn insert_with<E>(
+        &mut self,
+        key: PageKey,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Option<FoundPage<'_>>, E> {
+        if !self.may_keep(length) || self.places.contains_key(&key) {
+            return Ok(None);
         }
         let is_lasting = self.recent.take(key);
-        let begins = self.segment_with_room(is_lasting, bytes.len()).is_none();
-        self.make_room(is_lasting, bytes.len());
-        self.append(is_lasting, key, bytes, 0);
+        let begins = self.segment_with_room(is_lasting, length).is_none();
+        self.make_room(is_lasting, length);
+        let appended = self.append(is_lasting, key, length, 0, fill);
         self.spare = None;
         // While there is room for all, what is not asked for stays too.
         while begins && self.has_many_young(0) {
             self.young.move_oldest(&mut self.lasting, &self.segments);
         }
+        Ok(appended?.and_then(|place| self.segments.get(place.segment as usize)?.found(place)))
     }
 
     /// For a page of a length, and for the segment that it may begin.
@@ -209,36 +217,55 @@ impl SegmentedPages {
     }
 
     /// The one that a queue fills, if a page of a length fits in.
-    fn segment_with_room(&mut self, is_lasting: bool, length: usize) -> Option<u32> {
-        let open = self.queue(is_lasting).segments.back().copied()?;
-        let room = self.segments.get_mut(open as usize)?.memory_mut()?.room();
+    fn segment_with_room(&self, is_lasting: bool, length: usize) -> Option<u32> {
+        let queue = if is_lasting { &self.lasting } else { &self.young };
+        let open = queue.segments.back().copied()?;
+        let room = self.segments.get(open as usize)?.memory.as_ref()?.room();
         (room >= length).then_some(open)
     }
 
     /// Without memory for another segment the page is not kept.
-    fn append(&mut self, is_lasting: bool, key: PageKey, bytes: &[u8], uses: u8) {
-        let with_room = self.segment_with_room(is_lasting, bytes.len());
-        let Some(number) = with_room.or_else(|| self.begin_segment(is_lasting, bytes.len())) else {
-            return;
+    fn append<E>(
+        &mut self,
+        is_lasting: bool,
+        key: PageKey,
+        length: usize,
+        uses: u8,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Option<Place>, E> {
+        let with_room = self.segment_with_room(is_lasting, length);
+        let number = with_room.or_else(|| self.begin_segment(is_lasting, length));
+        let segment = number.and_then(|number| self.segments.get_mut(number as usize));
+        let (
+            Some(number),
+            Some(Segment {
+                memory: Some(memory),
+                pages,
+            }),
+        ) = (number, segment)
+        else {
+            return Ok(None);
         };
-        let Some(segment) = self.segments.get_mut(number as usize) else {
-            return;
-        };
+        let offset = memory.filled() as u32;
+        memory.append(length, fill)?;
         let place = Place {
             segment: number,
-            index: segment.pages.len() as u32,
+            index: pages.len() as u32,
         };
-        if let Some(memory) = segment.memory_mut() {
-            let offset = memory.len() as u32;
-            memory.append(bytes);
-            segment.pages.push(SegmentPage {
-                key,
-                offset,
-                length: bytes.len() as u32,
-                uses,
-            });
-            self.places.insert(key, place);
-        }
+        pages.push(SegmentPage {
+            key,
+            offset,
+            length: length as u32,
+            uses,
+        });
+        self.places.insert(key, place);
+        Ok(Some(place))
+    }
+
+    /// As [`Self::append`], for a page that goes round.
+    fn append_again(&mut self, page: &SegmentPage, from: &Segment) {
+        let fill = copy_of(from.bytes_of(page));
+        let Ok(_) = self.append(true, page.key, page.length as usize, page.uses, fill);
     }
 
     fn queue(&mut self, is_lasting: bool) -> &mut Queue {
@@ -254,7 +281,7 @@ impl SegmentedPages {
         let spare = self.spare.take().filter(|spare| spare.capacity() == capacity);
         let memory = match spare {
             Some(spare) => spare,
-            None => Arc::new(SegmentMemory::with_capacity(capacity).ok()?),
+            None => SegmentWriter::with_capacity(capacity).ok()?,
         };
         let number = self.free.pop().unwrap_or_else(|| {
             self.segments.push(Segment::default());
@@ -303,13 +330,11 @@ impl SegmentedPages {
             if self.segment_with_room(true, length).is_none() {
                 return true;
             }
-            self.append(true, page.key, segment.bytes_of(page), page.uses);
+            self.append_again(page, &segment);
             false
         });
         if pages.is_empty() || !segment.keep_only(&mut pages) {
-            for page in pages {
-                self.append(true, page.key, segment.bytes_of(&page), page.uses);
-            }
+            pages.iter().for_each(|page| self.append_again(page, &segment));
             self.spare = segment.into_spare();
             self.free.push(number);
             return true;
@@ -365,12 +390,18 @@ impl SegmentedPages {
     }
 }
 
+fn copy_of(bytes: &[u8]) -> impl FnOnce(&mut [u8]) -> Result<(), Infallible> {
+    |room| {
+        room.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
 /// A page in its segment.
 pub(super) struct FoundPage<'a> {
     memory: &'a Arc<SegmentMemory>,
     start: usize,
     length: usize,
-    is_open: bool,
 }
 
 impl FoundPage<'_> {
@@ -378,43 +409,49 @@ impl FoundPage<'_> {
         self.memory.part(self.start, self.length)
     }
 
-    /// To be read where it lies; `None` while its segment is being filled.
-    pub fn shared(&self) -> Option<PageBytes> {
-        (!self.is_open).then(|| PageBytes::Within {
+    /// To be read where it lies, whatever becomes of its place in the cache.
+    pub fn shared(&self) -> PageBytes {
+        PageBytes::Within {
             segment: Arc::clone(self.memory),
             start: self.start,
             length: self.length,
-        })
+        }
     }
 }
 
 impl Segment {
     fn bytes(&self) -> usize {
-        self.memory.as_ref().map_or(0, |memory| memory.capacity())
+        self.memory.as_ref().map_or(0, SegmentWriter::capacity)
+    }
+
+    fn found(&self, place: Place) -> Option<FoundPage<'_>> {
+        let page = self.pages.get(place.index as usize)?;
+        Some(FoundPage {
+            memory: self.memory.as_ref()?.memory(),
+            start: page.offset as usize,
+            length: page.length as usize,
+        })
     }
 
     fn bytes_of(&self, page: &SegmentPage) -> &[u8] {
-        let memory = self.memory.as_deref();
+        let memory = self.memory.as_ref().map(SegmentWriter::memory);
         memory.map_or(&[], |memory| {
             memory.part(page.offset as usize, page.length as usize)
         })
     }
 
-    /// `None` for one that is read, which is full.
-    fn memory_mut(&mut self) -> Option<&mut SegmentMemory> {
-        Arc::get_mut(self.memory.as_mut()?)
-    }
-
     /// Moves some of its pages to its beginning, where more can be added to them. False, and nothing is done, if somebody reads in it.
     fn keep_only(&mut self, pages: &mut Vec<SegmentPage>) -> bool {
-        let Some(memory) = self.memory_mut() else {
+        let Some(memory) = &mut self.memory else {
             return false;
         };
         pages.sort_unstable_by_key(|page| page.offset);
         let parts = pages
             .iter()
             .map(|page| (page.offset as usize, page.length as usize));
-        let starts = memory.keep_only(parts);
+        let Some(starts) = memory.keep_only(parts) else {
+            return false;
+        };
         for (page, start) in pages.iter_mut().zip(starts) {
             page.offset = start as u32;
         }
@@ -423,17 +460,14 @@ impl Segment {
     }
 
     /// Its memory, unless somebody reads in it.
-    fn into_spare(mut self) -> Option<Arc<SegmentMemory>> {
-        self.memory_mut()?.clear();
-        self.memory
+    fn into_spare(self) -> Option<SegmentWriter> {
+        let mut memory = self.memory?;
+        memory.keep_only(iter::empty())?;
+        Some(memory)
     }
 }
 
 impl Queue {
-    fn is_open(&self, segment: u32) -> bool {
-        self.segments.back() == Some(&segment)
-    }
-
     fn move_oldest(&mut self, to: &mut Queue, segments: &[Segment]) {
         if let Some(number) = self.segments.pop_front() {
             let bytes = segments.get(number as usize).map_or(0, Segment::bytes);
@@ -523,12 +557,40 @@ mod tests {
         let mut pages = SegmentedPages::new(CACHE_BYTES);
         ask_all(&mut pages, 0..500);
         let read: Vec<_> = (0..500)
-            .filter_map(|number| Some((number, pages.find((1, number), false)?.shared()?)))
+            .filter_map(|number| Some((number, pages.find((1, number), false)?.shared())))
             .collect();
         assert!(read.len() > 400);
         ask_all(&mut pages, 1_000..3_000);
         pages.clear();
         assert!(read.iter().all(|(number, bytes)| **bytes == page(*number)));
+    }
+
+    /// Each page that was read had been copied into the cache, and out of it for who asked next.
+    #[test]
+    fn a_page_is_made_where_it_stays_and_read_where_it_lies() {
+        let mut pages = SegmentedPages::new(CACHE_BYTES);
+        let mut made = Vec::new();
+        for number in 0..2_000 {
+            let fill = |room: &mut [u8]| -> Result<(), &str> {
+                room.copy_from_slice(&page(number));
+                if number % 3 == 0 { Err("corrupt") } else { Ok(()) }
+            };
+            let inserted = pages.insert_with((1, number), PAGE_BYTES, fill);
+            let inserted = inserted.map(|found| found.unwrap().shared());
+            let found = pages.find((1, number), true).map(|found| found.shared());
+            assert_eq!(inserted.is_ok(), number % 3 != 0);
+            assert_eq!(
+                inserted.as_deref().ok().map(<[u8]>::as_ptr),
+                found.as_deref().map(<[u8]>::as_ptr)
+            );
+            made.extend(inserted.map(|bytes| (number, bytes)));
+        }
+        assert!(made.iter().all(|(number, bytes)| **bytes == page(*number)));
+        assert!(
+            pages
+                .insert_with((1, 1), CACHE_BYTES, copy_of(&[]))
+                .is_ok_and(|found| found.is_none())
+        );
     }
 
     /// A node with 128 MiB took 70,000 pages a second from the system and gave them back.
@@ -551,11 +613,8 @@ mod tests {
         for number in 3_000..13_000 {
             ask(&mut pages, number);
             // What a reader holds of a segment that is given up delays its memory's return, and no more.
-            read.push(
-                pages
-                    .find((1, number - 50), true)
-                    .and_then(|found| found.shared()),
-            );
+            let found = pages.find((1, number - 50), true);
+            read.push(found.map(|found| found.shared()));
             read.drain(..read.len().saturating_sub(10));
         }
         let faults = faults() - before;
@@ -586,7 +645,7 @@ mod tests {
                 Some(found) => {
                     assert_eq!(found.bytes(), page(number));
                     hits += 1;
-                    read.extend(found.shared().map(|bytes| (number, bytes)));
+                    read.push_back((number, found.shared()));
                 }
                 None => pages.insert((1, number), &page(number)),
             }

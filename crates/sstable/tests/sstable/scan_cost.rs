@@ -9,7 +9,8 @@ use helenus_rows::partition_range::PartitionBound;
 use helenus_rows::row::RowRef;
 use helenus_sstable::source::{PartitionCursor, PartitionScanner, Unfiltered};
 use helenus_sstable::{
-    PageCache, PageLevel, Pages, ReadTicket, SsTable, SsTableId, SsTableWriter, WriterOptions,
+    CompressionParameters, PageCache, PageLevel, Pages, ReadTicket, SsTable, SsTableId, SsTableWriter,
+    WriterOptions,
 };
 use helenus_test_heap::{of_thread, peak_bytes_of};
 use helenus_types::Token;
@@ -21,6 +22,10 @@ use crate::support::{NOW_US, cell, folder, id, key, live, row};
 
 /// `partitions` times `rows` rows with blobs of 100 bytes.
 fn sstable(partitions: u32, rows: u32) -> Arc<SsTable> {
+    sstable_of(partitions, rows, None)
+}
+
+fn sstable_of(partitions: u32, rows: u32, compression: Option<CompressionParameters>) -> Arc<SsTable> {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let table = blob_table();
     let folder = folder(&table);
@@ -28,22 +33,31 @@ fn sstable(partitions: u32, rows: u32) -> Arc<SsTable> {
     let mut options = WriterOptions::of(&table);
     options.partition_count_estimate = u64::from(partitions);
     options.encoding_stats.timestamp_us_min = NOW_US;
-    options.compression = None;
+    options.compression = compression;
     options.column_index_bytes = 1024;
     let mut writer =
         SsTableWriter::new(Arc::clone(&disk), &folder, SsTableId::Number(1), &table, options).unwrap();
     let mut keys: Vec<[u8; 4]> = (0..partitions).map(u32::to_be_bytes).collect();
     keys.sort_by_key(|key| token_of(key));
-    let cells = vec![cell(id(&table, "value"), NOW_US, &[7; 100])];
-    let row = row(live(NOW_US), DeletionTime::LIVE, cells);
+    let row_of = |value: &[u8]| {
+        let cells = vec![cell(id(&table, "value"), NOW_US, value)];
+        row(live(NOW_US), DeletionTime::LIVE, cells)
+    };
+    let mut noise = 1_u32;
     for partition_key in &keys {
         let token = token_of(partition_key);
         writer
             .begin_partition(token, partition_key, DeletionTime::LIVE, RowRef::EMPTY)
             .unwrap();
         for number in 0..rows {
+            let value = std::array::from_fn::<u8, 100, _>(|_| {
+                noise ^= noise << 13;
+                noise ^= noise >> 17;
+                noise ^= noise << 5;
+                noise as u8
+            });
             writer
-                .row(&key(&[&number.to_be_bytes()]), RowRef::new(&row))
+                .row(&key(&[&number.to_be_bytes()]), RowRef::new(&row_of(&value)))
                 .unwrap();
         }
         writer.end_partition().unwrap();
@@ -148,6 +162,33 @@ fn scans_that_share_hold_no_more_of_many_sstables_than_of_few() {
     let (few, many) = (held_by(8), held_by(64));
     assert!(few > 1 << 20 && few < 5 << 19, "{few}");
     assert!(many < 2 * few, "{many} bytes of 64, {few} of 8");
+}
+
+/// A scan held twice as much as it asked for, of an index and of a compressed file.
+#[test]
+fn a_scan_holds_what_it_asked_for_and_not_twice_as_much() {
+    const REQUEST_BYTES: i64 = 32 << 10;
+    let rows = 20_000;
+    let sstable = sstable_of(rows, 1, CompressionParameters::of(&blob_table()));
+    let everything = |token, side| PartitionBound {
+        token,
+        key: None,
+        side,
+    };
+    let start = everything(Token::MINIMUM, Side::Before);
+    let end = everything(Token::MAXIMUM, Side::After);
+    let slices = [Slice::all()];
+    let cache = PageCache::new(0);
+    let pages = Pages::from(&cache).sharing(REQUEST_BYTES as usize, 1);
+    let held = peak_bytes_of(|| {
+        let mut scanner = sstable.scan(pages, start, end, &slices, false);
+        for _ in 0..rows {
+            assert!(scanner.advance().unwrap());
+            assert!(scanner.open().unwrap().advance().unwrap());
+        }
+    });
+    // As they are in their files and as they are read, of data and of an index; and one of them while it grows.
+    assert!(held < 5 * REQUEST_BYTES, "{held} bytes");
 }
 
 /// Each run of partitions was a scan of its own: 1.1 million reads for half a million partitions.
