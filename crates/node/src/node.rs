@@ -343,8 +343,8 @@ const MEMTABLE_SHARE: u64 = 2;
 
 /// Bytes of a shard's memory that are left to compactions, to the program itself and to what an allocator loses; of a small memory a
 /// part (decision 35).
-const WORK_BYTES_MAX: u64 = 16 << 20;
-const WORK_SHARE: u64 = 8;
+const WORK_BYTES_MAX: u64 = 20 << 20;
+const WORK_SHARE: u64 = 7;
 
 /// Divisor of the memory budget for what compactions have asked for of their inputs, all of them together.
 const COMPACTION_READ_SHARE: u64 = 64;

@@ -44,6 +44,9 @@ enum Window {
     Joined(Vec<u8>),
 }
 
+/// Bytes that are added at least to what lies across two pages: an entry of an index or a small row, which is decoded again with each
+/// addition.
+const JOINED_BYTES_MIN: usize = 256;
 /// The first request of a scan, which may end after a row.
 const SCAN_BYTES_MIN: u64 = 4 * 1024;
 /// Bytes known to be needed that come in one request; beyond, a reader may well stop before.
@@ -230,7 +233,11 @@ impl<'a> ChunkStream<'a> {
                 self.start = skipped;
                 self.window = Window::Shared(run.bytes);
             } else {
-                self.join(run.bytes.get(skipped..).unwrap_or_default(), needed_end);
+                // What lies across two pages is copied, and not the rest of the second, which is read where it lies.
+                let wanted = usize::try_from(needed_end - end).unwrap_or(usize::MAX);
+                let wanted = wanted.max(self.available().len()).max(JOINED_BYTES_MIN);
+                let behind = run.bytes.get(skipped..).unwrap_or_default();
+                self.join(behind.get(..wanted).unwrap_or(behind), needed_end);
             }
             return Ok(());
         }
@@ -245,12 +252,13 @@ impl<'a> ChunkStream<'a> {
             }
             self.start = skipped;
         } else if skipped == 0 {
-            self.join(&[], needed_end);
+            self.join(&[], needed_end.next_multiple_of(self.file.page_bytes()));
             self.fetch_behind(absent)?;
         } else {
             let bytes = self.pages.fetch(absent)?;
             self.fetched_end = page_offset + bytes.len() as u64;
-            self.join(bytes.get(skipped..).unwrap_or_default(), needed_end);
+            let room_end = needed_end.next_multiple_of(self.file.page_bytes());
+            self.join(bytes.get(skipped..).unwrap_or_default(), room_end);
         }
         Ok(())
     }
@@ -334,13 +342,12 @@ impl<'a> ChunkStream<'a> {
         AbsentPages::new(self.file, first, last, is_kept)
     }
 
-    /// Moves what is left of the window to its beginning and puts what follows behind it. There is room for the pages until
-    /// `needed_end` afterwards, and not for twice as much.
-    fn join(&mut self, added: &[u8], needed_end: u64) {
+    /// Moves what is left of the window to its beginning and puts what follows behind it. There is room for all until `room_end`
+    /// afterwards, and not for twice as much.
+    fn join(&mut self, added: &[u8], room_end: u64) {
         let window_start = self.start;
         let rest_offset = self.window_offset + window_start as u64;
-        let needed_end = needed_end.next_multiple_of(self.file.page_bytes());
-        let room = needed_end.min(self.file.length()).saturating_sub(rest_offset) as usize;
+        let room = room_end.min(self.file.length()).saturating_sub(rest_offset) as usize;
         match &mut self.window {
             Window::Joined(bytes) => {
                 bytes.drain(..window_start);
@@ -365,6 +372,97 @@ impl Drop for ChunkStream<'_> {
         self.count_dropped();
         if let Window::Shared(bytes) = std::mem::replace(&mut self.window, Window::Joined(Vec::new())) {
             self.pages.cache().give_page(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use helenus_test_heap::of_thread;
+    use helenus_vfs::{Disk, MemoryDisk};
+
+    use super::*;
+    use crate::block::chunked_file::Form;
+    use crate::block::page_cache::PageCache;
+
+    const PAGE_BYTES: usize = 4 << 10;
+
+    fn byte(at: usize) -> u8 {
+        (at * 31 + at / 251) as u8
+    }
+
+    fn file(length: usize) -> ChunkedFile {
+        let disk = MemoryDisk::new();
+        let path = PathBuf::from("/Index.db");
+        let bytes: Vec<u8> = (0..length).map(byte).collect();
+        disk.create(&path).unwrap().append(&bytes).unwrap();
+        let form = Form::Plain {
+            chunk_bytes: PAGE_BYTES as u32,
+            checksums: None,
+        };
+        let stored: Arc<_> = disk.open(&path).unwrap();
+        ChunkedFile::new(path, stored, length as u64, form)
+    }
+
+    /// Takes items of lengths, one after another; each asks for one byte more until it is there, as a decoder that knows no better.
+    fn take(stream: &mut ChunkStream<'_>, lengths: impl IntoIterator<Item = usize>) {
+        for length in lengths {
+            let start = stream.position() as usize;
+            let read = stream.decode(|bytes| match bytes.get(..length) {
+                Some(item) => Ok(item.to_vec()),
+                None => Err(DecodeError::Truncated {
+                    needed: bytes.len() + 1,
+                }),
+            });
+            let expected: Vec<u8> = (start..start + length).map(byte).collect();
+            assert!(read.unwrap() == expected, "{length} bytes at {start}");
+            stream.consume(length);
+        }
+    }
+
+    /// For an entry of 11 bytes that lay across two pages of an index, the second was copied whole: a tenth of a read's instructions.
+    #[test]
+    fn what_lies_across_two_pages_is_copied_and_not_the_rest_of_the_second() {
+        let file = file(10 * PAGE_BYTES);
+        let cache = PageCache::new(1 << 20);
+        let mut first = ChunkStream::new(&file, &cache);
+        take(&mut first, (0..9).map(|_| PAGE_BYTES));
+        let mut stream = ChunkStream::new(&file, &cache);
+        stream.seek(PAGE_BYTES as u64 - 5);
+        let before = of_thread().allocated_bytes;
+        assert!(stream.ensure(11).unwrap());
+        assert!(stream.available().len() >= 11);
+        stream.consume(stream.available().len());
+        assert!(stream.ensure(1_000).unwrap());
+        let allocated = of_thread().allocated_bytes - before;
+        assert!(allocated < 1_000, "{allocated} bytes");
+    }
+
+    #[test]
+    fn items_of_any_length_are_what_the_file_has_whatever_the_cache_holds() {
+        let length = 200 * PAGE_BYTES;
+        let file = file(length);
+        for cache_bytes in [0, 10 * PAGE_BYTES, 1 << 20] {
+            let cache = PageCache::new(cache_bytes);
+            for (round, of) in [ChunkStream::new, ChunkStream::sequential, ChunkStream::new]
+                .into_iter()
+                .enumerate()
+            {
+                let mut stream = of(&file, &cache);
+                let mut random = 1 + round as u64;
+                let mut left = length;
+                let lengths = std::iter::from_fn(|| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let long = if random >> 60 == 0 { 20_000 } else { 600 };
+                    let item = ((random >> 33) as usize % long).min(left);
+                    left -= item;
+                    (left > 0).then_some(item)
+                });
+                take(&mut stream, lengths);
+            }
         }
     }
 }
