@@ -32,7 +32,7 @@ use helenus_rows::deletion::DeletionTime;
 const BLOCK_WIDTH_BASE: i64 = 64 * 1024;
 /// The least that a block takes in the index: two places of one byte, offset, width and flag.
 const BLOCK_BYTES_MIN: usize = 5;
-/// Of a variable-length integer.
+/// Longest variable-length integer.
 const VINT_BYTES_MAX: usize = 9;
 
 /// A stretch of a large partition's rows, as a promoted index describes it.
