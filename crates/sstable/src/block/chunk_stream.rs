@@ -244,6 +244,7 @@ impl<'a> ChunkStream<'a> {
         let page_offset = page * self.file.page_bytes();
         let skipped = (end - page_offset) as usize;
         let absent = self.absent(page, needed_end);
+        let room_end = needed_end.next_multiple_of(self.file.page_bytes());
         if self.available().is_empty() {
             self.begin_window(page_offset);
             if let Err(error) = self.fetch_behind(absent) {
@@ -252,12 +253,11 @@ impl<'a> ChunkStream<'a> {
             }
             self.start = skipped;
         } else if skipped == 0 {
-            self.join(&[], needed_end.next_multiple_of(self.file.page_bytes()));
+            self.join(&[], room_end);
             self.fetch_behind(absent)?;
         } else {
             let bytes = self.pages.fetch(absent)?;
             self.fetched_end = page_offset + bytes.len() as u64;
-            let room_end = needed_end.next_multiple_of(self.file.page_bytes());
             self.join(bytes.get(skipped..).unwrap_or_default(), room_end);
         }
         Ok(())

@@ -19,8 +19,10 @@ pub(super) struct CacheMemory {
     memtables_until: usize,
     /// Bytes that memtables lend.
     lent: usize,
-    /// Bytes that open SSTables and indexes of vectors take of the memory for caches.
-    kept: usize,
+    /// Bytes that open SSTables take of the memory for caches.
+    sstables: usize,
+    /// Those that indexes of vectors take of it.
+    vectors: usize,
     /// Target share of each cache, out of [`PARTS`], in the order of [`CACHES`].
     parts: [usize; 3],
     /// Bytes that each may take by now.
@@ -84,7 +86,8 @@ impl CacheMemory {
         CacheMemory {
             memtables_until: 0,
             lent: options.lent_bytes_max,
-            kept: 0,
+            sstables: 0,
+            vectors: 0,
             parts: [rows, decompressed, PARTS - rows - decompressed],
             allowed: [0; 3],
             is_settled: false,
@@ -110,12 +113,18 @@ impl ShardStore {
         }
     }
 
-    /// After SSTables have come or gone, or indexes of vectors have changed. In the time of adding up all that are there.
-    pub(super) fn take_kept_memory(&mut self) {
-        let sstables = usize::try_from(self.sstable_memory_bytes()).unwrap_or(usize::MAX);
-        let kept = sstables.saturating_add(self.vector_bytes());
-        if self.cache_memory.kept != kept {
-            self.cache_memory.kept = kept;
+    /// After SSTables have come or gone. In the time of adding up all that are there.
+    pub(super) fn count_sstable_memory(&mut self) {
+        let bytes = usize::try_from(self.sstable_memory_bytes()).unwrap_or(usize::MAX);
+        if self.cache_memory.sstables != bytes {
+            self.cache_memory.sstables = bytes;
+            self.divide_memory();
+        }
+    }
+
+    pub(super) fn set_vector_memory(&mut self, bytes: usize) {
+        if self.cache_memory.vectors != bytes {
+            self.cache_memory.vectors = bytes;
             self.divide_memory();
         }
     }
@@ -192,7 +201,8 @@ impl ShardStore {
 
     /// Without what open SSTables and indexes of vectors take.
     fn left_of(&self, caches: usize) -> usize {
-        let left = caches.saturating_sub(self.cache_memory.kept);
+        let memory = &self.cache_memory;
+        let left = caches.saturating_sub(memory.sstables.saturating_add(memory.vectors));
         left.max(caches / CACHES_SHARE)
     }
 

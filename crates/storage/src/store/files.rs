@@ -83,7 +83,7 @@ impl ShardStore {
             self.row_cache.drop_table(id);
             // What was flushed may be in a file that is gone; with nothing cached there is nothing to wait for.
             self.absorb_all(id);
-            self.take_kept_memory();
+            self.count_sstable_memory();
         }
     }
 }

@@ -205,7 +205,7 @@ impl DataFolder {
                     .for_each(|store| store.hold_tombstones(table.id));
             }
         }
-        stores.iter_mut().for_each(ShardStore::take_kept_memory);
+        stores.iter_mut().for_each(ShardStore::count_sstable_memory);
         Ok(sstables_split)
     }
 

@@ -238,7 +238,7 @@ impl ShardStore {
         if let Some(dropped_at) = log.map(CommitLog::position) {
             gone.iter().for_each(|&id| self.log_flushed(id, dropped_at));
         }
-        self.take_kept_memory();
+        self.count_sstable_memory();
     }
 
     /// Takes a write. It is durable once the log has reached the position returned; a table that is not logged gives

@@ -185,8 +185,9 @@ impl ShardStore {
 
     /// Keeps indexes of vectors within their memory: what they take, caches do not have. The greatest goes where it is too much.
     fn bound_vectors(&mut self) {
-        self.take_kept_memory();
-        if self.vector_bytes() <= self.options.vector_bytes_max {
+        let bytes = self.vector_bytes();
+        self.set_vector_memory(bytes);
+        if bytes <= self.options.vector_bytes_max {
             return;
         }
         let indexes = self.tables.values_mut().flat_map(|table| &mut table.vectors);

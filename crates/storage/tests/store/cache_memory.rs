@@ -264,11 +264,32 @@ fn what_open_sstables_keep_in_memory_caches_do_not_have() {
     }
     assert_eq!(sstables_with_the_rest(&files), 0);
 
-    (0..PARTITIONS).for_each(|partition| files.write(partition));
-    files.log_and_flush(true);
-    assert!(sstables_with_the_rest(&files) > 20_000);
+    let fill = |files: &mut Files| {
+        (0..PARTITIONS).for_each(|partition| files.write(partition));
+        files.log_and_flush(true);
+        files.run_jobs();
+        assert!(sstables_with_the_rest(files) > 20_000);
+    };
+    fill(&mut files);
+    let held = files.store.hold_sstables(id).unwrap();
+    let replaced: Vec<_> = held.iter().map(|sstable| sstable.descriptor()).collect();
+    files.store.exchange_sstables(id, &replaced, Vec::new());
+    assert_eq!(sstables_with_the_rest(&files), 0);
+    fill(&mut files);
     files.store.set_schema(&Schema::default());
     assert_eq!(sstables_with_the_rest(&files), 0);
+}
+
+#[test]
+fn caches_keep_a_quarter_of_their_memory_however_much_open_sstables_take() {
+    let files = Files::of_options(StoreOptions {
+        chunk_cache_bytes_max: 32 << 10,
+        row_cache_bytes_max: 0,
+        ..options(1)
+    });
+    let [caches, sstables] = files.allowed_bytes();
+    assert!(sstables > 32 << 10, "{sstables} bytes");
+    assert_eq!(caches, 8 << 10);
 }
 
 /// Flushed memtables waited behind other jobs to be freed and counted for nothing meanwhile: a node with 128 MiB held 400 MiB of them.

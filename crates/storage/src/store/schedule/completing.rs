@@ -88,7 +88,7 @@ impl ShardStore {
             let failed = !is_own && matches!(&result, Err(error) if !matches!(error, JobError::Stopped));
             self.schedule.job_done(failed, disk.folder.clock().monotonic_ns());
         }
-        self.take_kept_memory();
+        self.count_sstable_memory();
         JobReport {
             progress,
             result,
