@@ -1,7 +1,7 @@
 //! A client's socket.
 
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -51,6 +51,14 @@ impl Socket {
         }
     }
 
+    /// Segments that the kernel has dropped of what came for this socket, mostly for want of room; it counts from the beginning and
+    /// wraps. 0 where it does not tell.
+    pub fn dropped_segments(&self) -> u32 {
+        match self {
+            Socket::Plain(stream) => dropped_segments(stream.as_raw_fd()),
+        }
+    }
+
     /// Another descriptor of the same connection, for who goes on with it.
     pub fn duplicate(&self) -> io::Result<std::net::TcpStream> {
         match self {
@@ -63,5 +71,46 @@ impl Socket {
         match self {
             Socket::Plain(stream) => Pin::new(stream).poll_shutdown(context),
         }
+    }
+}
+
+/// Numbers of `SO_MEMINFO` (`linux/sock_diag.h`), of which the last is `SK_MEMINFO_DROPS`.
+const MEMORY_NUMBERS: usize = 9;
+
+fn dropped_segments(socket: RawFd) -> u32 {
+    let mut numbers = [0_u32; MEMORY_NUMBERS];
+    let mut bytes = size_of_val(&numbers) as libc::socklen_t;
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_MEMINFO);
+    // SAFETY: the kernel writes no more than `bytes` bytes to `numbers`, which is as long and of which any bytes are a value.
+    let result =
+        unsafe { libc::getsockopt(socket, level, name, numbers.as_mut_ptr().cast(), &raw mut bytes) };
+    match result {
+        0 => numbers[MEMORY_NUMBERS - 1],
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpStream;
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    /// One byte a segment, until the client's own buffers are full as well.
+    #[test]
+    fn a_socket_that_is_left_unread_tells_of_what_it_has_dropped() -> io::Result<()> {
+        let listener = crate::listen("127.0.0.1:0".parse().map_err(io::Error::other)?)?;
+        listener.set_nonblocking(false)?;
+        let mut client = TcpStream::connect(listener.local_addr()?)?;
+        let (server, _) = listener.accept()?;
+        assert_eq!(dropped_segments(server.as_raw_fd()), 0);
+        client.set_nodelay(true)?;
+        client.set_nonblocking(true)?;
+        while client.write(&[1]).is_ok() {}
+        let dropped = dropped_segments(server.as_raw_fd());
+        assert!(dropped > 0, "{dropped}");
+        Ok(())
     }
 }

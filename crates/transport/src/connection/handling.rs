@@ -108,6 +108,10 @@ impl<S: Service> Connection<S> {
                 }
                 Ok(Some(envelope)) if self.stage.is_open() && is_statement(envelope.header.opcode) => {
                     let stream = envelope.header.stream;
+                    let received_ns = match &mut self.receiver.backlog_drain {
+                        None => received_ns,
+                        Some(drain) => received_ns.max(drain.received(turn.now_ns, stream).unwrap_or(0)),
+                    };
                     if let Err(error) = self.serving.take(turn, &envelope, received_ns) {
                         self.refuse_message(stream, &error);
                     }

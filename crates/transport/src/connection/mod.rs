@@ -187,7 +187,6 @@ impl<S: Service> Connection<S> {
         let requests = turn.work.handled + overloaded;
         self.serving.session.count_requests(requests);
         transport.admission.turn_ended(turn.began_ns, &turn.work);
-        self.receiver.handled(turn.now_ns, requests);
         self.receiver.give_back(transport);
     }
 
@@ -295,7 +294,7 @@ impl<S: Service> Connection<S> {
             return None;
         }
         if std::mem::take(&mut self.read_pause.is_paused) {
-            self.receiver.resumed(now_ns);
+            self.receiver.resumed(now_ns, &self.socket);
         }
         self.receiver.set_listening(was_listening);
         Some(self.receive(context, now_ns))

@@ -34,7 +34,9 @@ pub(super) struct Receiver {
     /// Since then nothing has kept the connection from hearing at once that there is something to read.
     is_listening: bool,
     /// After the connection was left unread.
-    backlog_drain: Option<BacklogDrain>,
+    pub backlog_drain: Option<BacklogDrain>,
+    /// [`Socket::dropped_segments`] when the connection was last read again.
+    dropped_segments: u32,
     /// Memory is reserved for the rest of a message.
     has_reservation: bool,
 }
@@ -65,6 +67,7 @@ impl Receiver {
             emptied: Emptied::default(),
             is_listening: true,
             backlog_drain: None,
+            dropped_segments: 0,
             has_reservation: false,
         }
     }
@@ -79,14 +82,17 @@ impl Receiver {
         self.is_listening = was_listening;
     }
 
-    /// The connection is read again after a pause.
-    pub fn resumed(&mut self, now_ns: u64) {
-        self.backlog_drain = Some(BacklogDrain::new(now_ns));
+    /// The connection is read again after a pause, in which its socket has dropped what it had no room for.
+    pub fn resumed(&mut self, now_ns: u64, socket: &Socket) {
+        let before = std::mem::replace(&mut self.dropped_segments, socket.dropped_segments());
+        let was_incomplete = (self.backlog_drain.as_ref()).is_some_and(BacklogDrain::is_incomplete);
+        let is_incomplete = before != self.dropped_segments || was_incomplete;
+        self.backlog_drain = Some(BacklogDrain::new(now_ns, is_incomplete));
     }
 
-    /// Returns whether the bytes that come were sent while the connection was left unread.
+    /// Returns whether the bytes that come may all have been sent while the connection was left unread.
     pub fn is_draining_backlog(&self) -> bool {
-        self.backlog_drain.is_some()
+        (self.backlog_drain.as_ref()).is_some_and(BacklogDrain::is_of_the_pause)
     }
 
     /// Nothing that was received came before.
@@ -100,15 +106,6 @@ impl Receiver {
         self.times.arrival_ns(|| self.received.unread().len())
     }
 
-    /// A turn has handled so many requests.
-    pub fn handled(&mut self, now_ns: u64, requests: u64) {
-        if let Some(drain) = &mut self.backlog_drain
-            && let Some(sent_after_ns) = drain.handled(now_ns, requests)
-        {
-            self.empty_ns = self.empty_ns.max(sent_after_ns);
-        }
-    }
-
     /// Gives memory back that holds nothing.
     pub fn give_back(&mut self, transport: &TransportContext) {
         if let Some(memory) = self.received.take_memory() {
@@ -117,9 +114,10 @@ impl Receiver {
         }
     }
 
-    /// Memory of what was received.
+    /// Memory of what was received, and of what is known of it.
     pub fn capacity(&self) -> usize {
-        self.received.capacity() + self.reader.scratch_bytes()
+        let drain = self.backlog_drain.as_ref().map_or(0, BacklogDrain::memory_bytes);
+        self.received.capacity() + self.reader.scratch_bytes() + drain
     }
 
     /// A message that is larger than a turn's worth is read on until it is whole.
@@ -141,11 +139,12 @@ impl Receiver {
         now_ns: u64,
         has_backlog: bool,
     ) -> Read {
-        if let Some(drain) = self.backlog_drain
-            && let Some(sent_after_ns) = drain.over_since(now_ns)
-        {
-            self.backlog_drain = None;
-            self.empty_ns = sent_after_ns;
+        if let Some(drain) = &self.backlog_drain {
+            let over_since_ns = drain.over_since(now_ns);
+            self.empty_ns = self
+                .empty_ns
+                .max(over_since_ns.or(drain.sent_after_ns()).unwrap_or(0));
+            self.backlog_drain.take_if(|_| over_since_ns.is_some());
         }
         let earliest_ns = if self.is_listening && self.backlog_drain.is_none() {
             transport.admission.earliest_arrival(self.empty_ns)
