@@ -6,20 +6,24 @@
 //!
 //! Of a client that takes its streams in turns that is seen late. It has caught up as well when its socket is nearly empty: not at the first
 //! look, for the client's kernel fills it again, and then the client does, with what it held back. Where segments were dropped that
-//! says nothing: small ones take many times their bytes of a receive buffer, so that a full one has no room for what its
+//! says nothing at first: small ones take many times their bytes of a receive buffer, so that a full one has no room for what its
 //! window had promised to take. The client's kernel sends it again when its timer says so, after 200 ms, 600 ms and so on (RFC
-//! 6298), and slowly at first.
+//! 6298), and slowly to begin with.
 
 /// Bytes that one look at the socket finds, at most, of a client that has caught up: a quarter of what the kernel holds for
 /// us (`dispatcher::RECEIVE_BUFFER_BYTES`). Whoever has more behind it fills at least half.
 const CAUGHT_UP_BYTES_MAX: usize = 32 * 1024;
 
 /// A client that was held back needs so long, at least, to get rid of what waits in itself: refused at once, its queue
-/// is gone after a few round trips.
-const DRAIN_NS_MIN: u64 = 5_000_000;
+/// is gone after a few round trips, if its threads have the processor.
+const DRAIN_NS_MIN: u64 = 20_000_000;
 
-/// As long as a pause lasts: a timer that was doubled in it goes off within this.
-const INCOMPLETE_DRAIN_NS_MIN: u64 = 1_000_000_000;
+/// The same where something was dropped and has come: its kernel begins with one segment, and is told of it after up to 40 ms.
+const SLOW_DRAIN_NS_MIN: u64 = 100_000_000;
+
+/// Longest time until all that was sent in a pause has come: a pause lasts a second, and a timer that was doubled in it goes off within
+/// another one.
+const QUIET_NS_MAX: u64 = 2_000_000_000;
 
 /// Looks that find little until a client has caught up: after the first one its kernel is rid of what it held, after the
 /// second one the client itself.
@@ -34,9 +38,14 @@ const STREAMS: usize = 32_768;
 /// One of as many as are in the read rotation.
 #[derive(Debug)]
 pub struct BacklogDrain {
+    /// When the connection was read again, or what had been dropped has come.
     resumed_ns: u64,
-    /// Some of what was sent in the pause was dropped and is sent again.
+    /// Time from there until an empty socket counts.
+    drain_ns_min: u64,
+    /// Some of what was sent in the pause was dropped and has not come again.
     is_incomplete: bool,
+    /// The socket was seen empty: what comes then is behind what it held at the end of the pause.
+    was_empty: bool,
     /// When the socket was last looked at, if that found little and emptied it.
     emptied_ns: Option<u64>,
     /// So many looks have found little.
@@ -53,7 +62,12 @@ impl BacklogDrain {
     pub fn new(now_ns: u64, is_incomplete: bool) -> Self {
         BacklogDrain {
             resumed_ns: now_ns,
+            drain_ns_min: match is_incomplete {
+                true => QUIET_NS_MAX,
+                false => DRAIN_NS_MIN,
+            },
             is_incomplete,
+            was_empty: false,
             emptied_ns: None,
             looks: 0,
             received: Box::new([0; STREAMS / 64]),
@@ -86,17 +100,21 @@ impl BacklogDrain {
     pub fn over_since(&self, now_ns: u64) -> Option<u64> {
         let recent = |sent_after_ns: &u64| now_ns.saturating_sub(*sent_after_ns) <= CAUGHT_UP_NS_MAX;
         let sent_after_ns = self.sent_after_ns.filter(recent);
-        let drain_ns_min = match self.is_incomplete {
-            true => INCOMPLETE_DRAIN_NS_MIN,
-            false => DRAIN_NS_MIN,
-        };
-        let is_long = now_ns.saturating_sub(self.resumed_ns) >= drain_ns_min;
-        let emptied_ns = self.emptied_ns.filter(|_| is_long && self.looks >= LOOKS);
+        let passed_ns = now_ns.saturating_sub(self.resumed_ns);
+        let has_caught_up = passed_ns >= self.drain_ns_min && self.looks >= LOOKS;
+        let emptied_ns = self
+            .emptied_ns
+            .filter(|_| has_caught_up || passed_ns >= QUIET_NS_MAX);
         sent_after_ns.max(emptied_ns)
     }
 
     /// A look at the socket has found `bytes`.
     pub fn looked(&mut self, now_ns: u64, bytes: usize, is_empty: bool) {
+        if self.is_incomplete && self.was_empty && bytes > 0 {
+            self.is_incomplete = false;
+            (self.resumed_ns, self.drain_ns_min) = (now_ns, SLOW_DRAIN_NS_MIN);
+        }
+        self.was_empty |= is_empty;
         self.emptied_ns = (is_empty && bytes <= CAUGHT_UP_BYTES_MAX).then_some(now_ns);
         self.looks = if self.emptied_ns.is_some() {
             self.looks + 1
@@ -141,22 +159,38 @@ mod tests {
         let mut drain = BacklogDrain::new(100 * MS, false);
         drain.looked(101 * MS, 1_000, true);
         drain.looked(102 * MS, 1_000, true);
-        assert_eq!(drain.over_since(103 * MS), None);
-        assert_eq!(drain.over_since(105 * MS), Some(102 * MS));
+        assert_eq!(drain.over_since(119 * MS), None);
+        assert_eq!(drain.over_since(120 * MS), Some(102 * MS));
     }
 
     /// At five times what can be served, one answer in thirty came 0.9 s late: a socket that was full had dropped segments, nothing came for
     /// 400 ms, the client passed for one that had caught up, and then its 32,768 requests for new ones.
     #[test]
-    fn an_empty_socket_says_nothing_where_segments_were_dropped() {
+    fn an_empty_socket_says_nothing_where_segments_were_dropped_until_they_have_come() {
         let mut drain = BacklogDrain::new(100 * MS, true);
-        for ms in [101, 102, 103, 110, 500, 1_099] {
+        drain.looked(101 * MS, 100_000, true);
+        for ms in [102, 103, 120, 500] {
             drain.looked(ms * MS, 0, true);
             assert_eq!(drain.over_since(ms * MS), None, "{ms}");
         }
-        // A client that has sent nothing for so long has nothing that waits.
-        drain.looked(1_100 * MS, 0, true);
-        assert_eq!(drain.over_since(1_101 * MS), Some(1_100 * MS));
+        // One segment, and the next ones once that is known to have come.
+        for ms in [510, 551, 609] {
+            drain.looked(ms * MS, 1_000, true);
+            assert_eq!(drain.over_since(ms * MS), None, "{ms}");
+        }
+        drain.looked(610 * MS, 1_000, true);
+        assert_eq!(drain.over_since(611 * MS), Some(610 * MS));
+    }
+
+    /// Its next request, minutes later, passed for one of the pause.
+    #[test]
+    fn a_client_that_has_sent_nothing_for_long_has_nothing_that_waits() {
+        for has_dropped in [false, true] {
+            let mut drain = BacklogDrain::new(100 * MS, has_dropped);
+            drain.looked(101 * MS, 1_000, true);
+            assert_eq!(drain.over_since(2_099 * MS), None);
+            assert_eq!(drain.over_since(2_100 * MS), Some(101 * MS));
+        }
     }
 
     #[test]
