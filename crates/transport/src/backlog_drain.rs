@@ -91,11 +91,6 @@ impl BacklogDrain {
         self.sent_after_ns.is_none()
     }
 
-    /// After what all that is still to come was sent.
-    pub fn sent_after_ns(&self) -> Option<u64> {
-        self.sent_after_ns
-    }
-
     /// Before a look at the socket. If the client has caught up: since when what is there has been sent.
     pub fn over_since(&self, now_ns: u64) -> Option<u64> {
         let recent = |sent_after_ns: &u64| now_ns.saturating_sub(*sent_after_ns) <= CAUGHT_UP_NS_MAX;

@@ -99,24 +99,21 @@ impl<S: Service> Connection<S> {
             {
                 return Ok(true);
             }
-            let received_ns = self.receiver.next_received_ns();
-            match self.receiver.reader.next_envelope(&mut self.receiver.received) {
+            match self.receiver.next_message(turn.now_ns) {
                 Ok(None) => {
                     if self.waits_for_rest(turn.now_ns) {
                         return Ok(false);
                     }
                 }
-                Ok(Some(envelope)) if self.stage.is_open() && is_statement(envelope.header.opcode) => {
+                Ok(Some((envelope, received_ns)))
+                    if self.stage.is_open() && is_statement(envelope.header.opcode) =>
+                {
                     let stream = envelope.header.stream;
-                    let received_ns = match &mut self.receiver.backlog_drain {
-                        None => received_ns,
-                        Some(drain) => received_ns.max(drain.received(turn.now_ns, stream).unwrap_or(0)),
-                    };
                     if let Err(error) = self.serving.take(turn, &envelope, received_ns) {
                         self.refuse_message(stream, &error);
                     }
                 }
-                Ok(Some(envelope)) => {
+                Ok(Some((envelope, _))) => {
                     let stream = envelope.header.stream;
                     match take_other(&self.serving, &self.stage, self.id, &envelope) {
                         Ok(None) => {}

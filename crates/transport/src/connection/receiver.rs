@@ -3,7 +3,9 @@
 use std::task::{Context, Poll};
 
 use helenus_protocol::Direction;
-use helenus_protocol::frame::{EnvelopeHeader, FrameLimits, FrameReader, ReceiveBuffer};
+use helenus_protocol::frame::{
+    Envelope, EnvelopeHeader, FrameError, FrameLimits, FrameReader, ReceiveBuffer,
+};
 
 use crate::backlog_drain::BacklogDrain;
 use crate::context::TransportContext;
@@ -34,7 +36,7 @@ pub(super) struct Receiver {
     /// Since then nothing has kept the connection from hearing at once that there is something to read.
     is_listening: bool,
     /// After the connection was left unread.
-    pub backlog_drain: Option<BacklogDrain>,
+    backlog_drain: Option<BacklogDrain>,
     /// [`Socket::dropped_segments`] when the connection was last read again.
     dropped_segments: u32,
     /// Memory is reserved for the rest of a message.
@@ -100,10 +102,16 @@ impl Receiver {
         self.times.earliest_ns()
     }
 
-    /// When the next message came.
+    /// The next message, and when it came by all that is known at `now_ns`. None where the rest of it is still to come.
     #[inline]
-    pub fn next_received_ns(&self) -> u64 {
-        self.times.arrival_ns(|| self.received.unread().len())
+    pub fn next_message(&mut self, now_ns: u64) -> Result<Option<(Envelope<'_>, u64)>, FrameError> {
+        let received_ns = self.times.arrival_ns(|| self.received.unread().len());
+        let Some(envelope) = self.reader.next_envelope(&mut self.received)? else {
+            return Ok(None);
+        };
+        let sent_after_ns =
+            (self.backlog_drain.as_mut()).and_then(|drain| drain.received(now_ns, envelope.header.stream));
+        Ok(Some((envelope, received_ns.max(sent_after_ns.unwrap_or(0)))))
     }
 
     /// Gives memory back that holds nothing.
@@ -139,12 +147,11 @@ impl Receiver {
         now_ns: u64,
         has_backlog: bool,
     ) -> Read {
-        if let Some(drain) = &self.backlog_drain {
-            let over_since_ns = drain.over_since(now_ns);
-            self.empty_ns = self
-                .empty_ns
-                .max(over_since_ns.or(drain.sent_after_ns()).unwrap_or(0));
-            self.backlog_drain.take_if(|_| over_since_ns.is_some());
+        if let Some(drain) = &self.backlog_drain
+            && let Some(sent_after_ns) = drain.over_since(now_ns)
+        {
+            self.backlog_drain = None;
+            self.empty_ns = sent_after_ns;
         }
         let earliest_ns = if self.is_listening && self.backlog_drain.is_none() {
             transport.admission.earliest_arrival(self.empty_ns)
@@ -244,5 +251,111 @@ impl Receiver {
         let has_memory = admission.reserve(connection, bytes_left, free_bytes(), now_ns);
         self.has_reservation = has_memory && bytes_left > 0;
         has_memory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::{self, Write};
+    use std::net::TcpStream;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use helenus_protocol::Opcode;
+    use helenus_vfs::ManualClock;
+
+    use super::*;
+    use crate::{RequestMemory, TransportOptions};
+
+    const MS: u64 = 1_000_000;
+
+    fn options(stream: u8) -> [u8; 9] {
+        [4, 0, 0, stream, Opcode::Options as u8, 0, 0, 0, 0]
+    }
+
+    /// A receiver, its socket and the client's, which has sent something on each of the streams.
+    struct Received {
+        receiver: Receiver,
+        socket: Socket,
+        client: TcpStream,
+        transport: std::rc::Rc<TransportContext>,
+    }
+
+    impl Received {
+        fn new() -> io::Result<Received> {
+            let listener = crate::listen("127.0.0.1:0".parse().map_err(io::Error::other)?)?;
+            listener.set_nonblocking(false)?;
+            let client = TcpStream::connect(listener.local_addr()?)?;
+            let (server, _) = listener.accept()?;
+            server.set_nonblocking(true)?;
+            let options = TransportOptions {
+                admission: true,
+                request_timeout: Duration::from_secs(5),
+                buffer_pool: true,
+                memory: RequestMemory::of_shard(32 << 20, true),
+                clock: Arc::new(ManualClock::starting_at(0)),
+                events: helenus_events::silent(),
+            };
+            let transport = TransportContext::new(options, Arc::default());
+            Ok(Received {
+                receiver: Receiver::new(&[], FrameLimits::default(), &transport),
+                socket: Socket::accepted(server)?,
+                client,
+                transport,
+            })
+        }
+
+        /// Stream and time of each message that the client sends and `now_ns` finds in the socket.
+        async fn times(&mut self, streams: &[u8], now_ns: u64) -> io::Result<Vec<(i16, u64)>> {
+            for stream in streams {
+                self.client.write_all(&options(*stream))?;
+            }
+            let mut times = Vec::new();
+            while times.len() < streams.len() {
+                poll_fn(|context| {
+                    let (socket, transport) = (&mut self.socket, &*self.transport);
+                    let read = self.receiver.receive(context, socket, transport, now_ns, false);
+                    match read.has_read {
+                        true => Poll::Ready(()),
+                        false => Poll::Pending,
+                    }
+                })
+                .await;
+                while let Some((envelope, received_ns)) =
+                    self.receiver.next_message(now_ns).map_err(io::Error::other)?
+                {
+                    times.push((envelope.header.stream, received_ns));
+                }
+            }
+            Ok(times)
+        }
+    }
+
+    /// Requests that a client had sent while it was left unread counted as new once its socket had been empty.
+    #[test]
+    fn what_comes_after_a_pause_is_as_old_as_the_pause_until_a_stream_is_used_again() -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()?;
+        runtime.block_on(async {
+            let mut received = Received::new()?;
+            received.receiver.resumed(1_000 * MS, &received.socket);
+            assert_eq!(received.times(&[1, 2], 1_001 * MS).await?, [(1, 0), (2, 0)]);
+            assert_eq!(received.times(&[3], 1_010 * MS).await?, [(3, 0)]);
+            assert!(received.receiver.is_draining_backlog());
+            let since_ns = 1_000 * MS;
+            assert_eq!(
+                received.times(&[2, 4], 1_011 * MS).await?,
+                [(2, since_ns), (4, since_ns)]
+            );
+            assert!(!received.receiver.is_draining_backlog());
+            assert_eq!(received.times(&[5], 1_012 * MS).await?, [(5, since_ns)]);
+            assert_eq!(received.times(&[2], 1_014 * MS).await?, [(2, 1_011 * MS)]);
+            // That is young enough: it has caught up, and an empty socket counts again.
+            assert_eq!(received.times(&[6], 1_015 * MS).await?, [(6, 1_011 * MS)]);
+            assert_eq!(received.times(&[7], 1_016 * MS).await?, [(7, 1_015 * MS)]);
+            Ok(())
+        })
     }
 }
