@@ -58,6 +58,10 @@ const WAITING_BYTES: usize = size_of::<LongRead>() + size_of::<WholeRead>();
 pub(crate) struct LongReads {
     small: RefCell<Lane>,
     large: RefCell<Lane>,
+    /// Parts of reads that other shards have begun. They have places of their own: whoever waits for one keeps its place, so that reads of
+    /// two shards that wait for each other's parts would keep all places of both.
+    small_parts: RefCell<Lane>,
+    large_parts: RefCell<Lane>,
     /// Tells the task that runs the lanes that there is something to do.
     work: Arc<Notify>,
     /// Anything waits or was begun.
@@ -111,6 +115,8 @@ impl Default for LongReads {
         LongReads {
             small: RefCell::new(Lane::new(work.clone())),
             large: RefCell::new(Lane::new(work.clone())),
+            small_parts: RefCell::new(Lane::new(work.clone())),
+            large_parts: RefCell::new(Lane::new(work.clone())),
             work,
             is_busy: Cell::new(false),
             is_held_back: Cell::new(false),
@@ -129,17 +135,26 @@ impl LongReads {
         }
     }
 
-    fn lanes(&self) -> [&RefCell<Lane>; 2] {
-        [&self.small, &self.large]
+    fn lane_of_parts(&self, cost_ns: u64) -> &RefCell<Lane> {
+        if cost_ns < LARGE_NS_MIN {
+            &self.small_parts
+        } else {
+            &self.large_parts
+        }
     }
 
-    /// The lanes in the order of this slice.
-    fn next_lanes(&self) -> [&RefCell<Lane>; 2] {
+    fn lanes(&self) -> [&RefCell<Lane>; 4] {
+        [&self.small_parts, &self.small, &self.large_parts, &self.large]
+    }
+
+    /// The lanes in the order of this slice. A part is of something that was begun.
+    fn next_lanes(&self) -> [&RefCell<Lane>; 4] {
         self.slices.set(self.slices.get().wrapping_add(1));
-        match self.slices.get().is_multiple_of(SLICES_OF_LARGE) {
-            true => [&self.large, &self.small],
-            false => [&self.small, &self.large],
+        let mut lanes = self.lanes();
+        if self.slices.get().is_multiple_of(SLICES_OF_LARGE) {
+            lanes.rotate_left(2);
         }
+        lanes
     }
 
     pub fn is_busy(&self) -> bool {
@@ -164,11 +179,16 @@ impl LongReads {
     /// Reads that wait, and those that were begun.
     pub fn counts(&self) -> (usize, usize) {
         let counts = self.lanes().map(|lane| lane.borrow().counts());
-        (counts[0].0 + counts[1].0, counts[0].1 + counts[1].1)
+        let waiting = counts.iter().map(|counts| counts.0).sum();
+        (waiting, counts.iter().map(|counts| counts.1).sum())
     }
 
     fn push(&self, offer: &Offer, read: LongRead, now_ns: u64) {
-        self.lane_of(offer.cost_ns).borrow_mut().push(offer, read, now_ns);
+        let lane = match &read.work {
+            LongWork::Whole(_) => self.lane_of(offer.cost_ns),
+            LongWork::Part(_) => self.lane_of_parts(offer.cost_ns),
+        };
+        lane.borrow_mut().push(offer, read, now_ns);
         self.is_busy.set(true);
         self.is_held_back.set(offer.kept_requests > 0);
         self.work.notify_one();

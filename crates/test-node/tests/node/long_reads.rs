@@ -184,3 +184,36 @@ fn others_are_served_while_a_scan_passes_over_tombstones() {
         }
     }
 }
+
+/// Statements on each shard, several times as many as it begins at once.
+const READS_OF_BOTH: usize = 400;
+
+/// As many reads as may be begun waited on each shard for what the other one should read for them, which had no place for it: all of
+/// them ended with a timeout after 5 s, and so did those behind them.
+#[test]
+fn reads_of_two_shards_that_need_each_other_are_all_answered() {
+    let disk = Arc::new(SimulatedDisk::new(1));
+    let node = TestNode::start(options(2, disk, Arc::new(ManualClock::starting_at(1_000_000)))).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (p int PRIMARY KEY, v int)");
+    for p in 0..9 {
+        node.run(&format!("INSERT INTO k.t (p, v) VALUES ({p}, {p})"));
+    }
+    let submit = |place: usize| {
+        let execution = Execution {
+            shard: (place % 2) as u16,
+            ..Execution::default()
+        };
+        node.submit(
+            "SELECT v FROM k.t WHERE p IN (0, 1, 2, 3, 4, 5, 6, 7, 8)",
+            &execution,
+        )
+    };
+    let submitted: Vec<_> = (0..2 * READS_OF_BOTH).map(submit).collect();
+    for pending in submitted {
+        match pending.wait() {
+            Some(Answer::Rows(rows)) => assert_eq!(rows.rows.len(), 9),
+            other => panic!("{other:?}"),
+        }
+    }
+}
