@@ -7,8 +7,8 @@
 //! Of a client that takes its streams in turns that is seen late. It has caught up as well when its socket is nearly empty: not at the first
 //! look, for the client's kernel fills it again, and then the client does, with what it held back. Where segments were dropped that
 //! says nothing at first: small ones take many times their bytes of a receive buffer, so that a full one has no room for what its
-//! window had promised to take. The client's kernel sends it again when its timer says so, after 200 ms, 600 ms and so on (RFC
-//! 6298), and slowly to begin with.
+//! window had promised to take. The client's kernel sends it again when its timer says so (RFC 6298; Linux' after 200 ms, 600 ms and
+//! so on), and slowly to begin with.
 
 /// Bytes that one look at the socket finds, at most, of a client that has caught up: a quarter of what the kernel holds for
 /// us (`dispatcher::RECEIVE_BUFFER_BYTES`). Whoever has more behind it fills at least half.
@@ -62,10 +62,7 @@ impl BacklogDrain {
     pub fn new(now_ns: u64, is_incomplete: bool) -> Self {
         BacklogDrain {
             resumed_ns: now_ns,
-            drain_ns_min: match is_incomplete {
-                true => QUIET_NS_MAX,
-                false => DRAIN_NS_MIN,
-            },
+            drain_ns_min: DRAIN_NS_MIN,
             is_incomplete,
             was_empty: false,
             emptied_ns: None,
@@ -96,7 +93,7 @@ impl BacklogDrain {
         let recent = |sent_after_ns: &u64| now_ns.saturating_sub(*sent_after_ns) <= CAUGHT_UP_NS_MAX;
         let sent_after_ns = self.sent_after_ns.filter(recent);
         let passed_ns = now_ns.saturating_sub(self.resumed_ns);
-        let has_caught_up = passed_ns >= self.drain_ns_min && self.looks >= LOOKS;
+        let has_caught_up = !self.is_incomplete && passed_ns >= self.drain_ns_min && self.looks >= LOOKS;
         let emptied_ns = self
             .emptied_ns
             .filter(|_| has_caught_up || passed_ns >= QUIET_NS_MAX);
