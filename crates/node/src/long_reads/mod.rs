@@ -54,14 +54,35 @@ const SLICES_OF_LARGE: u64 = 4;
 /// Bytes of a waiting read besides its values: its options, its place in the queue.
 const WAITING_BYTES: usize = size_of::<LongRead>() + size_of::<WholeRead>();
 
-/// The lanes of one shard.
-pub(crate) struct LongReads {
+/// Lanes of reads of one kind, by what they cost.
+struct LanesByCost {
     small: RefCell<Lane>,
     large: RefCell<Lane>,
+}
+
+impl LanesByCost {
+    fn new(work: &Arc<Notify>) -> Self {
+        LanesByCost {
+            small: RefCell::new(Lane::new(work.clone())),
+            large: RefCell::new(Lane::new(work.clone())),
+        }
+    }
+
+    fn of(&self, cost_ns: u64) -> &RefCell<Lane> {
+        if cost_ns < LARGE_NS_MIN {
+            &self.small
+        } else {
+            &self.large
+        }
+    }
+}
+
+/// The lanes of one shard.
+pub(crate) struct LongReads {
+    wholes: LanesByCost,
     /// Parts of reads that other shards have begun. They have places of their own: whoever waits for one keeps its place, so that reads of
     /// two shards that wait for each other's parts would keep all places of both.
-    small_parts: RefCell<Lane>,
-    large_parts: RefCell<Lane>,
+    parts: LanesByCost,
     /// Tells the task that runs the lanes that there is something to do.
     work: Arc<Notify>,
     /// Anything waits or was begun.
@@ -113,10 +134,8 @@ impl Default for LongReads {
     fn default() -> Self {
         let work = Arc::new(Notify::new());
         LongReads {
-            small: RefCell::new(Lane::new(work.clone())),
-            large: RefCell::new(Lane::new(work.clone())),
-            small_parts: RefCell::new(Lane::new(work.clone())),
-            large_parts: RefCell::new(Lane::new(work.clone())),
+            wholes: LanesByCost::new(&work),
+            parts: LanesByCost::new(&work),
             work,
             is_busy: Cell::new(false),
             is_held_back: Cell::new(false),
@@ -127,24 +146,14 @@ impl Default for LongReads {
 }
 
 impl LongReads {
+    /// The lane of whole reads of this cost.
     fn lane_of(&self, cost_ns: u64) -> &RefCell<Lane> {
-        if cost_ns < LARGE_NS_MIN {
-            &self.small
-        } else {
-            &self.large
-        }
-    }
-
-    fn lane_of_parts(&self, cost_ns: u64) -> &RefCell<Lane> {
-        if cost_ns < LARGE_NS_MIN {
-            &self.small_parts
-        } else {
-            &self.large_parts
-        }
+        self.wholes.of(cost_ns)
     }
 
     fn lanes(&self) -> [&RefCell<Lane>; 4] {
-        [&self.small_parts, &self.small, &self.large_parts, &self.large]
+        let (parts, wholes) = (&self.parts, &self.wholes);
+        [&parts.small, &wholes.small, &parts.large, &wholes.large]
     }
 
     /// The lanes in the order of this slice. A part is of something that was begun.
@@ -184,11 +193,11 @@ impl LongReads {
     }
 
     fn push(&self, offer: &Offer, read: LongRead, now_ns: u64) {
-        let lane = match &read.work {
-            LongWork::Whole(_) => self.lane_of(offer.cost_ns),
-            LongWork::Part(_) => self.lane_of_parts(offer.cost_ns),
+        let lanes = match &read.work {
+            LongWork::Whole(_) => &self.wholes,
+            LongWork::Part(_) => &self.parts,
         };
-        lane.borrow_mut().push(offer, read, now_ns);
+        lanes.of(offer.cost_ns).borrow_mut().push(offer, read, now_ns);
         self.is_busy.set(true);
         self.is_held_back.set(offer.kept_requests > 0);
         self.work.notify_one();
@@ -218,7 +227,7 @@ mod tests {
         fn refuse(self: Box<Self>, _: CqlError) {}
     }
 
-    fn push(reads: &LongReads, kept_requests: usize) {
+    fn push_part(reads: &LongReads, kept_requests: usize, cost_ns: u64) {
         let account = Account::of(&RequestMemory::of_shard(1 << 20, false));
         let offer = Offer {
             asker: ClientId::of(&account),
@@ -227,7 +236,7 @@ mod tests {
                 received_ns: 0,
                 wait_ns_max: u64::MAX,
             },
-            cost_ns: 100 * US,
+            cost_ns,
         };
         let read = LongRead {
             work: LongWork::Part(Box::new(NeverBegun)),
@@ -242,15 +251,27 @@ mod tests {
     #[test]
     fn slices_are_longer_where_clients_hold_requests_back_and_nobody_else_has_much_to_do() {
         let reads = LongReads::default();
-        push(&reads, 0);
+        push_part(&reads, 0, 100 * US);
         reads.slice_ended(1_000 * US);
         assert_eq!(reads.slice_ns(1_100 * US), SLICE_NS);
-        push(&reads, 1);
+        push_part(&reads, 1, 100 * US);
         assert_eq!(reads.slice_ns(1_100 * US), LONG_SLICE_NS);
         assert_eq!(
             reads.slice_ns(1_501 * US),
             SLICE_NS,
             "those who are answered at once took 501 us"
         );
+    }
+
+    /// The reads that wait for them keep all places of their own lane, whatever they cost.
+    #[test]
+    fn parts_stand_behind_no_whole_read_and_before_new_ones_of_their_cost() {
+        for (cost_ns, place) in [(100 * US, 0), (LARGE_NS_MIN, 2)] {
+            let reads = LongReads::default();
+            push_part(&reads, 0, cost_ns);
+            let waiting = reads.lanes().map(|lane| lane.borrow().counts().0);
+            assert_eq!(waiting.iter().position(|&waiting| waiting > 0), Some(place));
+            assert!(reads.lane_of(cost_ns).borrow().is_empty());
+        }
     }
 }
