@@ -17,7 +17,9 @@ use super::limit::limit_value;
 use super::paging::{PagePlace, PagingState, Position};
 use super::plan::{FetchedColumn, Output, SelectPlan};
 use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
+use super::targets::token_bounds;
 use crate::CqlError;
+use crate::clause::index_support::has_index;
 use crate::clause::key::{append_single_clustering, append_single_key};
 use crate::clause::restriction::{Restriction, RestrictionKind};
 use crate::clause::slices;
@@ -52,6 +54,11 @@ impl SelectPlan {
             && self.filtering().next().is_none()
     }
 
+    /// Returns whether the short way is open to an execution with these options, if it names one partition.
+    pub fn may_be_direct(&self, options: &QueryOptions<'_>) -> bool {
+        self.is_direct() && options.paging_state.is_none()
+    }
+
     /// Returns whether each clustering column is compared with one value.
     pub fn names_one_row(&self) -> bool {
         let is_value = |restriction: &Restriction| matches!(restriction.kind, RestrictionKind::Equal(_));
@@ -60,6 +67,43 @@ impl SelectPlan {
 
     fn restricts_every_clustering_column(&self) -> bool {
         self.clause.clustering.len() == usize::from(self.table.clustering_count)
+    }
+
+    /// Token of the partition that a read of rows begins at, where its shard does all or most of the work: the one that is named by its key,
+    /// or the first of a scan. `None` where many shards take part, or it cannot be told without an error.
+    pub fn begins_at(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        scratch: &mut Scratch,
+    ) -> Option<Token> {
+        if self.is_range_scan() {
+            return self.scan_begins_at(values, options);
+        }
+        let key = &mut scratch.partition_key;
+        key.clear();
+        let has_one_key = append_single_key(key, &self.clause.partition, &options.evaluation(values));
+        (has_one_key.is_ok_and(|has_one_key| has_one_key) && self.clause.token.is_none())
+            .then(|| token_of(key))
+    }
+
+    /// Where every shard has to be asked, the answer is put together where its client is: so each shard has its part of that work.
+    fn scan_begins_at(&self, values: &BoundValues<'_>, options: &QueryOptions<'_>) -> Option<Token> {
+        let asks_all_shards = self.has_aggregates()
+            || self.grouping.is_some()
+            || self.is_sorted_later()
+            || self
+                .filtering()
+                .any(|restriction| has_index(&self.table, restriction));
+        if asks_all_shards {
+            return None;
+        }
+        if let Some(state) = options.paging_state {
+            let state = PagingState::decode(state).ok()?;
+            return Some(token_of(&state.position.key));
+        }
+        let (start, _) = token_bounds(self, &options.evaluation(values)).ok()??;
+        Some(start.token)
     }
 
     /// The read of the statement's one partition, if it may go the short way: the shard that owns the partition should
@@ -71,7 +115,7 @@ impl SelectPlan {
         options: &'r QueryOptions<'r>,
         scratch: &'r mut Scratch,
     ) -> Result<Option<DirectRead<'r>>, CqlError> {
-        if !self.is_direct() || options.paging_state.is_some() {
+        if !self.may_be_direct(options) {
             return Ok(None);
         }
         options.check_read()?;

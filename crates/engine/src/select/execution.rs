@@ -25,6 +25,10 @@ use crate::term::{BoundValues, EvaluationContext, Expression, FetchedRow};
 /// the coordinating shard does it in one go.
 const COMPUTED_VALUES_MAX: usize = 1_000;
 
+/// Index of a target among those of its statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TargetIndex(usize);
+
 /// A SELECT in execution.
 #[derive(Debug)]
 pub struct SelectExecution<'a> {
@@ -161,6 +165,38 @@ impl<'a> SelectExecution<'a> {
         let (Some(target), Some(clause)) = (self.target(), clause) else {
             return Ok(None);
         };
+        Ok(Some(ShardRead {
+            after: self.after.clone(),
+            rows_left_in_partition: self.rows_of_partition(self.rows_left_in_partition),
+            ..self.read_of(target, clause)
+        }))
+    }
+
+    /// The next read and those after it, of at most `count` targets, as far as each is of one row: they may be made at the same time, and
+    /// their answers be absorbed in turn where [`ShardRows::is_whole`].
+    pub fn reads_ahead(&mut self, count: usize) -> Vec<(TargetIndex, ShardRead)> {
+        let is_begun = self.after.is_some();
+        let clause = match self.plan.names_one_row() && !is_begun {
+            true => self.clause().ok().flatten(),
+            false => None,
+        };
+        let Some(clause) = clause else {
+            return Vec::new();
+        };
+        let targets = self.targets.iter().enumerate().skip(self.next_target);
+        let keys = targets.take(count.min(self.rows_left as usize).min(self.page_left as usize));
+        keys.filter(|(_, target)| matches!(target.partitions, ReadPartitions::Key { .. }))
+            .map(|(index, target)| (TargetIndex(index), self.read_of(target, clause.clone())))
+            .collect()
+    }
+
+    /// Index of the target of the next read.
+    pub fn next_index(&self) -> TargetIndex {
+        TargetIndex(self.next_target)
+    }
+
+    /// The read of a target from its beginning.
+    fn read_of(&self, target: &Target, clause: Arc<BoundClause>) -> ShardRead {
         let collects = self.plan.grouping.is_some() || self.plan.has_aggregates();
         let rows_max = match (collects, !self.plan.is_sorted_later()) {
             (true, _) => computed_rows_max(self.plan),
@@ -170,24 +206,24 @@ impl<'a> SelectExecution<'a> {
                 .min(computed_rows_max(self.plan)),
             (false, false) => u32::MAX,
         };
-        let counts_rows = self.plan.grouping.is_none();
-        Ok(Some(ShardRead {
+        let rows_of_partition = self.rows_of_partition(self.rows_per_partition_max);
+        ShardRead {
             shard: target.shard,
             partitions: target.partitions.clone(),
             clause,
-            after: self.after.clone(),
+            after: None,
             rows_max,
-            rows_left_in_partition: if counts_rows {
-                self.rows_left_in_partition
-            } else {
-                u32::MAX
-            },
-            rows_per_partition_max: if counts_rows {
-                self.rows_per_partition_max
-            } else {
-                u32::MAX
-            },
-        }))
+            rows_left_in_partition: rows_of_partition,
+            rows_per_partition_max: rows_of_partition,
+        }
+    }
+
+    /// Groups are counted when they are made.
+    fn rows_of_partition(&self, rows: u32) -> u32 {
+        match self.plan.grouping {
+            None => rows,
+            Some(_) => u32::MAX,
+        }
     }
 
     /// Takes the answer to the last read.

@@ -33,7 +33,7 @@ mod one_row;
 pub use bound::{BOUND_AT_ONCE_MAX, BoundSelect, InProducts};
 pub(crate) use bound::{JSON_BYTES_PER_VALUE, json_effort};
 pub use direct::{Direct, DirectRead};
-pub use execution::SelectExecution;
+pub use execution::{SelectExecution, TargetIndex};
 pub(crate) use filter::{Filter, FilterEffort, bind_filters};
 pub(crate) use one_row::ManyRows;
 pub use one_row::{RowRead, StoredRow};

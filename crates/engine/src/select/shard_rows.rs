@@ -34,3 +34,11 @@ pub struct ShardRows {
     /// Warnings for the client.
     pub(super) warnings: Vec<String>,
 }
+
+impl ShardRows {
+    /// Returns whether the answer to a read that was made ahead is the one that `read`, of the same target, would have: it was not ended
+    /// by how many rows it was to have.
+    pub fn is_whole(&self, read: &ShardRead) -> bool {
+        self.count < read.rows_max
+    }
+}

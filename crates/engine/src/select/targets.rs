@@ -63,7 +63,7 @@ pub(super) fn is_between(token: Token, start: OwnedPartitionBound, end: OwnedPar
 }
 
 /// The tokens that are asked for; none if there cannot be any.
-fn token_bounds(
+pub(super) fn token_bounds(
     plan: &SelectPlan,
     context: &EvaluationContext<'_>,
 ) -> Result<Option<(OwnedPartitionBound, OwnedPartitionBound)>, CqlError> {
