@@ -25,7 +25,7 @@ pub struct Ticket {
     use_number: u32,
 }
 
-/// A read of one partition.
+/// A read that begins on the receiver: of one partition of its own, or a scan.
 pub struct ForwardedRead {
     pub from: ShardId,
     pub ticket: Ticket,
@@ -42,6 +42,10 @@ pub struct ForwardedWrite {
     /// Kind of the write: counting or not.
     pub kind: BatchKind,
     pub deadline: Deadline,
+    /// When the request came, on the clock that all shards share.
+    pub received_ns: u64,
+    /// Its client asked to be told of overload.
+    pub throws_on_overload: bool,
     /// The update, charged to the client that sent it.
     pub(crate) held: Option<Held>,
 }

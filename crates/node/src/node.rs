@@ -170,7 +170,7 @@ impl Node {
         let mut threads = self.threads.into_iter();
         for mailboxes in self.mailboxes.chunks(at_once.max(1)) {
             for mailbox in mailboxes {
-                mailbox.run(move |shard| shard.stop(ending));
+                mailbox.stop_shard(ending);
             }
             for thread in threads.by_ref().take(mailboxes.len()) {
                 // The panic hook has reported and counted it.
@@ -291,10 +291,10 @@ impl AssembledShard {
         let announcing = parts.announcing.take();
         let mailbox = &parts.mailboxes[usize::from(parts.id.0)];
         let disk_reads = DiskReads::start(&parts.options, mailbox)?;
-        let shard = Shard::new(parts, disk_reads, has_slept);
+        let shard = Shard::new(parts, inbox, disk_reads, has_slept);
         shard.announce_changes(announcing);
         opened(&shard);
-        shard.run(inbox).await;
+        shard.run().await;
         shard.close();
         Ok(())
     }

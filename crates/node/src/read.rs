@@ -1,11 +1,12 @@
 //! Executing SELECTs: one partition of this shard straight into the response, anything else as reads on the shards that
 //! own the rows, put together here.
 
+use std::cell::RefMut;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use helenus_engine::execute::QueryOptions;
+use helenus_engine::execute::{QueryOptions, Scratch};
 use helenus_engine::select::{
     Direct, DirectRead, ReadPartitions, SelectExecution, SelectPlan, ShardRead, ShardRows,
 };
@@ -24,13 +25,25 @@ use crate::execution::Statement;
 use crate::forward::{ForwardedAnswer, ForwardedRead, ForwardedResult, OwnedExecution, Ticket, Waiting};
 use crate::long_clause::FreedBeside;
 use crate::long_reads::executor::step_ended;
+use crate::metrics::RequestKind;
 use crate::panic_boundary::catch;
 use crate::rate_limit::RateLimits;
 use crate::reader::READ_TASK_BYTES;
+use crate::reads_ahead::ReadsAhead;
+use crate::sending::Sending;
 use crate::session::RequestContext;
 use crate::shard::Shard;
 use crate::suspended_read::{Asker, SuspendedRead};
 use crate::unavailable::inbox_full;
+
+fn check_serial(plan: &SelectPlan, execution: &SelectExecution<'_>) -> Result<(), CqlError> {
+    if plan.is_range_scan() || execution.partition_keys() <= 1 {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format_args!(
+        "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time"
+    )))
+}
 
 impl Shard {
     /// Executes one SELECT. Answers now or later; an error is the caller's to answer.
@@ -44,20 +57,13 @@ impl Shard {
         if plan.table.kind == TableKind::Virtual {
             return self.select_from_system(statement, plan, values, options);
         }
-        let takes_long_way = options
-            .page_rows()
-            .is_some_and(|rows| u64::from(rows) > self.context.page_rows_unwarned())
-            || options.consistency.is_serial();
+        let takes_long_way = self.takes_long_way(options);
         let session = statement.request.session;
         let table = &plan.table.name;
         let mut scratch = self.scratch.borrow_mut();
         let read = plan.direct(values, options, &mut scratch)?;
         let Some(read) = read.filter(|_| !takes_long_way) else {
-            drop(scratch);
-            self.context.trace(session, || {
-                format!("Executing query on {table} on the shards that have its partitions")
-            });
-            return self.select_later(statement, values, options, RateLimits::Unchecked);
+            return self.select_generally(statement, plan, values, options, scratch);
         };
         let owner = self.context.owner_of(read.token());
         if owner != self.context.id {
@@ -96,6 +102,59 @@ impl Shard {
                 .go_on(self.suspended(statement, values, options, state), direct);
         }
         Ok(())
+    }
+
+    /// Any SELECT on the general way: all of it on the shard that it begins on, if that is known, or put together here.
+    fn select_generally(
+        self: &Rc<Self>,
+        statement: &Statement<'_>,
+        plan: &SelectPlan,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        mut scratch: RefMut<'_, Scratch>,
+    ) -> Result<(), CqlError> {
+        let (session, table) = (statement.request.session, &plan.table.name);
+        let other = self.other_owner_of(plan, values, options, &mut scratch);
+        drop(scratch);
+        let Some(owner) = other else {
+            self.context.trace(session, || {
+                format!("Executing query on {table} on the shards that have its partitions")
+            });
+            return self.select_later(statement, values, options, RateLimits::Unchecked);
+        };
+        self.context.trace(session, || {
+            format!("Executing query on {table} on shard-{}, where it begins", owner.0)
+        });
+        match self.sending_long_read(owner, statement) {
+            Sending::Now => self.forward_read(statement, owner, values, options),
+            Sending::Refused => Err(not_begun_in_time()),
+            Sending::PutBack => {
+                self.context.metrics.forget_request(RequestKind::Read);
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns whether a read goes the general way, whatever its plan: its client may have to be warned, or it is SERIAL.
+    fn takes_long_way(&self, options: &QueryOptions<'_>) -> bool {
+        let page_rows_unwarned = self.context.page_rows_unwarned();
+        let page_rows = options.page_rows();
+        page_rows.is_some_and(|rows| u64::from(rows) > page_rows_unwarned) || options.consistency.is_serial()
+    }
+
+    /// The other shard that a read which goes the general way begins on: it does all of that, and knows what it has to do before it.
+    fn other_owner_of(
+        &self,
+        plan: &SelectPlan,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        scratch: &mut Scratch,
+    ) -> Option<ShardId> {
+        if self.context.options.shard_count == 1 {
+            return None;
+        }
+        let owner = self.context.owner_of(plan.begins_at(values, options, scratch)?);
+        (owner != self.context.id).then_some(owner)
     }
 
     /// The hot path: nothing is allocated between the request's bytes and the response's.
@@ -138,6 +197,14 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
+        match self.sending(owner, &statement.request) {
+            Sending::Now => {}
+            Sending::Refused => return Err(not_begun_in_time()),
+            Sending::PutBack => {
+                self.context.metrics.forget_request(RequestKind::Read);
+                return Ok(());
+            }
+        }
         let waiting = Waiting {
             session: statement.request.session.clone(),
             stream: statement.request.stream,
@@ -172,7 +239,9 @@ impl Shard {
             execution,
             account,
         } = read;
-        if Deadline::of_read(&execution.options()).is_over(self.context.last_looked_ns()) {
+        if Deadline::of_read(&execution.options()).is_over(self.context.last_looked_ns())
+            || self.forwarded_too_late(execution.received_ns, execution.throws_on_overload)
+        {
             return self
                 .context
                 .mailbox(from)
@@ -184,17 +253,21 @@ impl Shard {
                 .mailbox(from)
                 .answered(ticket, Err(no_memory(NoMemory)));
         }
-        let checked = catch(|| self.check_rate_of_read(&execution));
-        if let Err(error) = checked.unwrap_or_else(|panicked| Err(panicked.error())) {
-            return self.context.mailbox(from).answered(ticket, Err(error));
-        }
-        let must_wait = self.reader.takes_its_turn(&execution.prepared);
         let asker = Asker::Shard {
             from,
             ticket,
             account,
         };
-        if must_wait {
+        if self.goes_general_way(&execution) {
+            return self
+                .reader
+                .queue_read(execution, asker, RateLimits::Unchecked, None);
+        }
+        let checked = catch(|| self.check_rate_of_read(&execution));
+        if let Err(error) = checked.unwrap_or_else(|panicked| Err(panicked.error())) {
+            return self.context.answer_asker(&asker, Err(error));
+        }
+        if self.reader.takes_its_turn(&execution.prepared) {
             return self
                 .reader
                 .queue_read(execution, asker, RateLimits::Checked, None);
@@ -210,6 +283,16 @@ impl Shard {
             true => self.reader.queue_miss(read, None),
             false => self.reader.try_directly(read),
         }
+    }
+
+    /// Returns whether a read that was sent here, for a partition of this shard, is not even tried on the short way.
+    fn goes_general_way(&self, execution: &OwnedExecution) -> bool {
+        let options = execution.options();
+        let is_direct = match &execution.prepared.plan {
+            Plan::Select(plan) => plan.may_be_direct(&options),
+            _ => true,
+        };
+        !is_direct || self.takes_long_way(&options)
     }
 
     #[cold]
@@ -301,32 +384,40 @@ impl Shard {
         };
         let _freed_beside = FreedBeside::of(self, &bound);
         let mut execution = SelectExecution::of_bound(plan, &values, &options, bound);
-        let (table, guardrails) = (&plan.table.name, &self.context.options.guardrails);
-        let mut warnings: Vec<String> = plan.warning().map(str::to_owned).into_iter().collect();
-        warnings.extend(guardrails.check_partition_keys(table, execution.partition_keys())?);
-        warnings.extend(guardrails.check_in_products(execution.in_products())?);
-        warnings.extend(guardrails.check_page_size(table, options.page_rows().map_or(0, u64::from))?);
+        let mut warnings = self.warnings_of(plan, &execution, &options)?;
         let is_serial = options.consistency.is_serial();
-        if is_serial && !plan.is_range_scan() && execution.partition_keys() > 1 {
-            return Err(CqlError::invalid(format_args!(
-                "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time"
-            )));
+        if is_serial {
+            check_serial(plan, &execution)?;
         }
         let mut read_on = BTreeSet::new();
-        let mut partition = None;
+        let (mut partition, mut is_first, mut ahead) = (None, true, ReadsAhead::default());
+        let has_others = self.context.options.shard_count > 1;
         while let Some(read) = execution.next_read()? {
+            let target = execution.next_index();
+            if has_others && ahead.is_behind(target) {
+                ahead = self.read_ahead(&mut execution, &owned, rate_limits, held.account());
+            }
             // A partition that is read in parts counts once.
-            let rate_limits = match &read.partitions {
-                ReadPartitions::Key { token, .. } if partition.replace(*token) != Some(*token) => rate_limits,
-                _ => RateLimits::Checked,
+            let is_begun = match &read.partitions {
+                ReadPartitions::Key { token, .. } => partition.replace(*token) == Some(*token),
+                ReadPartitions::Range { .. } => true,
+            };
+            let rate_limits = match is_begun || ahead.has(target) {
+                true => RateLimits::Checked,
+                false => rate_limits,
             };
             if is_serial {
                 read_on.insert(read.shard);
             }
-            let rows_held = Held::nothing_of(held.account());
-            let (rows, rows_held) = self
-                .read_on(read, &owned, rate_limits, begun.take(), rows_held)
-                .await?;
+            let (rows, rows_held) = match ahead.take(self, target, &read).await? {
+                Some(rows) => rows,
+                None => {
+                    let rows_held = Held::nothing_of(held.account());
+                    self.read_on((read, is_first), &owned, rate_limits, begun.take(), rows_held)
+                        .await?
+                }
+            };
+            is_first = false;
             execution.absorb(rows)?;
             drop(rows_held);
             held.try_set(READ_TASK_BYTES + execution.output_bytes())
@@ -345,9 +436,24 @@ impl Shard {
         })
     }
 
+    /// Warnings of what is known before anything is read; an error where a guardrail forbids it.
+    fn warnings_of(
+        &self,
+        plan: &SelectPlan,
+        execution: &SelectExecution<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<Vec<String>, CqlError> {
+        let (table, guardrails) = (&plan.table.name, &self.context.options.guardrails);
+        let mut warnings: Vec<String> = plan.warning().map(str::to_owned).into_iter().collect();
+        warnings.extend(guardrails.check_partition_keys(table, execution.partition_keys())?);
+        warnings.extend(guardrails.check_in_products(execution.in_products())?);
+        warnings.extend(guardrails.check_page_size(table, options.page_rows().map_or(0, u64::from))?);
+        Ok(warnings)
+    }
+
     async fn read_on(
         self: &Rc<Self>,
-        read: ShardRead,
+        (read, is_first): (ShardRead, bool),
         owned: &Arc<OwnedExecution>,
         rate_limits: RateLimits,
         begun: Option<ReadState>,
@@ -355,7 +461,7 @@ impl Shard {
     ) -> Result<(ShardRows, Held), CqlError> {
         let (execution, shard) = (owned.clone(), read.shard);
         let account = held.account().clone();
-        self.call_in_turn(shard, owned, &account, move |shard| async move {
+        self.call_in_turn((shard, is_first), owned, &account, move |shard| async move {
             let rows = shard
                 .read_here(read, &execution, rate_limits, begun, &held)
                 .await?;
@@ -366,7 +472,7 @@ impl Shard {
 
     /// A read of rows that this shard owns. Between its steps, and while it waits for the disk, the shard serves others.
     /// What it has is charged to the client that asked.
-    async fn read_here(
+    pub(crate) async fn read_here(
         &self,
         read: ShardRead,
         owned: &OwnedExecution,

@@ -33,6 +33,11 @@ impl Service for Shard {
         Shard::handle(self, request, envelope)
     }
 
+    #[inline]
+    fn before_turn(self: &Rc<Self>) {
+        self.serve_begun();
+    }
+
     fn sheds(&self, envelope: &Envelope<'_>) -> bool {
         self.sheds_partition_of(envelope)
     }

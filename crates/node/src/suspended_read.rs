@@ -35,6 +35,12 @@ pub(crate) enum Asker {
     },
 }
 
+impl Asker {
+    pub fn is_shard(&self) -> bool {
+        matches!(self, Asker::Shard { .. })
+    }
+}
+
 /// A read of one partition between two tries. Nothing of the store is held meanwhile.
 pub(crate) struct SuspendedRead {
     pub execution: OwnedExecution,

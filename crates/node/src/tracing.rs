@@ -65,6 +65,7 @@ impl Shard {
         self.context.trace(&traced, || request.to_owned());
         let traced_context = RequestContext {
             session: &traced,
+            may_be_put_back: false,
             ..context
         };
         self.handle_untraced(traced_context, envelope)?;

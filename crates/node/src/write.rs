@@ -24,8 +24,10 @@ use crate::built_updates::{APPLIED_PER_STEP_MAX, BuiltUpdates, Steps, UpdatesByS
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::execution::Statement;
 use crate::forward::{ForwardedWrite, Waiting};
+use crate::metrics::RequestKind;
 use crate::panic_boundary::{catch, catch_async};
-use crate::session::Session;
+use crate::sending::Sending;
+use crate::session::{RequestContext, Session};
 use crate::shard::{Acknowledgement, Shard};
 use crate::written_partitions::{WrittenPartition, partitions_of};
 
@@ -116,7 +118,7 @@ impl Shard {
             Outcome::Elsewhere(owner, update) if warnings.is_empty() => {
                 self.context
                     .trace(session, || format!("Sending the mutation to shard-{}", owner.0));
-                return self.forward_write(session, stream, owner, (update, kind), deadline);
+                return self.forward_write(&statement.request, owner, (update, kind), deadline);
             }
             outcome => self.finish_later(session, stream, (outcome, kind), warnings, deadline),
         }
@@ -283,12 +285,20 @@ impl Shard {
 
     fn forward_write(
         &self,
-        session: &Rc<Session>,
-        stream: i16,
+        request: &RequestContext<'_>,
         owner: ShardId,
         (update, kind): (PackedUpdate, BatchKind),
         deadline: Deadline,
     ) -> Result<(), CqlError> {
+        match self.sending(owner, request) {
+            Sending::Now => {}
+            Sending::Refused => return Err(not_begun_in_time()),
+            Sending::PutBack => {
+                self.context.metrics.forget_request(RequestKind::Write);
+                return Ok(());
+            }
+        }
+        let RequestContext { session, stream, .. } = *request;
         let ticket = self.forwards.borrow_mut().insert(Waiting {
             session: session.clone(),
             stream,
@@ -301,6 +311,8 @@ impl Shard {
             update,
             kind,
             deadline,
+            received_ns: request.received_ns,
+            throws_on_overload: session.client().throws_on_overload,
         };
         if self.context.mailbox(owner).write(write).is_err() {
             self.forwards.borrow_mut().remove(ticket);
@@ -318,9 +330,13 @@ impl Shard {
             update,
             kind,
             deadline,
+            received_ns,
+            throws_on_overload,
             held,
         } = write;
-        if deadline.is_over(self.context.last_looked_ns()) {
+        if deadline.is_over(self.context.last_looked_ns())
+            || self.forwarded_too_late(received_ns, throws_on_overload)
+        {
             return self
                 .context
                 .answer_forwarded_write(from, ticket, Err(not_begun_in_time()));

@@ -376,6 +376,7 @@ impl Line {
                 stream,
                 received_ns,
                 latest_ns: u64::MAX,
+                may_be_put_back: false,
             };
             // As a connection answers what it cannot decode.
             if let Err(error) = shard.handle(context, &envelope) {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use helenus_node::{AssembledNode, Mailbox, NodeOptions, Shard, StartError};
+use helenus_node::{AssembledNode, Ending, Mailbox, NodeOptions, Shard, StartError};
 use helenus_storage::store::{CompactionKind, CompactionRequest};
 use helenus_test_node::{Answer, Execution, execute_on, execute_prepared_on, prepare_on};
 use tokio::task::JoinHandle;
@@ -129,7 +129,7 @@ impl SimulatedNode {
     /// Flushes and ends, as on SIGTERM. In turns, as a node's threads do.
     pub async fn stop(self) {
         for (mailbox, running) in self.mailboxes.iter().zip(self.running) {
-            mailbox.stop_shard();
+            mailbox.stop_shard(Ending::Flush);
             running.await.expect("a shard ends without a panic");
         }
     }

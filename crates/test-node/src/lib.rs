@@ -89,6 +89,8 @@ pub struct Execution {
     /// How long its bytes have been there when the shard begins with it.
     pub waited: Duration,
     pub is_traced: bool,
+    /// Its client asks to be told of overload.
+    pub throws_on_overload: bool,
     /// Begun whatever it waited and however much memory it takes, as if nobody stood at the shard's door.
     pub past_admission: bool,
 }
@@ -362,6 +364,7 @@ impl TestNode {
             login: Login::Trusted,
             knows_rate_limit_error: false,
             shard: Some(execution.shard),
+            throws_on_overload: execution.throws_on_overload,
             ..ClientOptions::default()
         });
         let options = execution.options();

@@ -1,6 +1,7 @@
 //! The service: canned rows, whatever the statement selects.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use helenus_protocol::extensions::Sharding;
 use helenus_protocol::frame::{Envelope, EnvelopeFlags, ResponseTooBig};
@@ -11,12 +12,17 @@ use helenus_protocol::response::{
 };
 use helenus_protocol::wire::DecodeError;
 use helenus_protocol::{ErrorCode, Opcode, ProtocolVersion};
-use helenus_transport::{Conversation, RequestContext, Service, Session, TransportContext};
+use helenus_transport::{
+    Conversation, RequestContext, Service, Session, TransportContext, UNDER_WAY_AT_BUSY_MAX,
+};
 use helenus_types::CqlType;
 
 /// Cells of the answer to a statement that selects from a keyspace of its own, and bytes of each: 400 KB.
 const LARGE_CELLS: usize = 20;
 const LARGE_CELL_BYTES: usize = 20_000;
+
+/// Text that is answered later, and put back where as many as may be under way at a busy thread are.
+pub const PUT_BACK: &str = "PUT BACK";
 
 /// Answers QUERY, EXECUTE and BATCH of anything: a SELECT with rows, `USE` with an error as no keyspace is known, the others
 /// with nothing.
@@ -131,6 +137,26 @@ impl Canned {
         })
     }
 
+    /// As for a thread that is busy: with as many of the client's under way as there may be then, this one is put back.
+    fn answer_or_put_back(&self, request: RequestContext<'_, Nothing>) {
+        let RequestContext { session, stream, .. } = request;
+        let under_way = session.outbox().in_flight();
+        assert!(under_way <= UNDER_WAY_AT_BUSY_MAX, "{under_way}");
+        if under_way == UNDER_WAY_AT_BUSY_MAX {
+            assert!(request.may_be_put_back);
+            return self.transport.put_back();
+        }
+        session.expect_answer();
+        let (session, row) = (session.clone(), self.row.clone());
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(Duration::from_micros(100)).await;
+            session.respond_later(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+                out.extend_from_slice(&row);
+                Ok::<(), CannedError>(())
+            });
+        });
+    }
+
     fn respond(&self, request: RequestContext<'_, Nothing>, answer: &Answer) {
         let respond = |body: &[u8]| {
             request
@@ -168,6 +194,10 @@ impl Service for Canned {
     ) -> Result<(), DecodeError> {
         let (message, _payload) = Request::decode(envelope)?;
         let answer = match message {
+            Request::Query(query) if query.text == PUT_BACK => {
+                self.answer_or_put_back(request);
+                return Ok(());
+            }
             Request::Query(query) => answer_to(query.text),
             Request::Execute(_) => Ok(Answer::Rows),
             Request::Batch(_) => Ok(Answer::Void),

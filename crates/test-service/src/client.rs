@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use helenus_protocol::frame::{EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer};
+use helenus_protocol::frame::{
+    Envelope, EnvelopeFlags, FrameLimits, FrameReader, FrameWriter, ReceiveBuffer,
+};
 use helenus_protocol::request::{
     BindValues, QueryParameters, Value, write_auth_response, write_execute, write_prepare, write_query,
     write_startup,
@@ -170,16 +172,31 @@ impl Client {
         reply.unwrap_or(Reply::Closed)
     }
 
+    /// The stream of the next response, which has to be a RESULT.
+    pub fn answered_stream(&mut self) -> i16 {
+        let stream = self.next_envelope(|envelope| {
+            assert_eq!(envelope.header.opcode, Opcode::Result);
+            envelope.header.stream
+        });
+        stream.expect("an answer")
+    }
+
     /// The next response as `read` sees it; `None` at the connection's end.
     fn next<T>(&mut self, read: impl FnOnce(Opcode, Response<'_>) -> T) -> Option<T> {
+        self.next_envelope(|envelope| {
+            let (response, _prelude) = Response::decode(envelope).expect("a valid response");
+            read(envelope.header.opcode, response)
+        })
+    }
+
+    fn next_envelope<T>(&mut self, read: impl FnOnce(&Envelope<'_>) -> T) -> Option<T> {
         loop {
             if let Some(envelope) = self
                 .reader
                 .next_envelope(&mut self.received)
                 .expect("a valid frame")
             {
-                let (response, _prelude) = Response::decode(&envelope).expect("a valid response");
-                return Some(read(envelope.header.opcode, response));
+                return Some(read(&envelope));
             }
             let mut bytes = [0; 16 * 1024];
             match self.stream.read(&mut bytes) {

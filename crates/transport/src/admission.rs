@@ -28,6 +28,9 @@ const ROUND_NS: u64 = QUEUE_DELAY_TARGET.as_nanos() as u64;
 /// connections bring meanwhile would only wait behind those.
 const ROUND_BESIDE_BEGUN_NS: u64 = ROUND_NS / 5;
 
+/// Part of it for what others have begun on this thread, at most: a quarter is the connections' in any case.
+const OTHERS_NS_MAX: u64 = ROUND_NS / 4 * 3;
+
 /// The longest turn of one connection while others wait, whatever their number: some 300 small requests.
 const TURN_NS_MAX: u64 = 1_000_000;
 
@@ -52,6 +55,9 @@ const RECEIVING_NS_MAX: u64 = 500_000;
 /// To find out the partition of a request and refuse it costs so many refusals.
 const REFUSALS_OF_SHEDDING: u64 = 2;
 
+/// To decode a request, find out who has its partition and that this one is too busy costs so many refusals.
+const REFUSALS_OF_BEGINNING: u64 = 8;
+
 /// One shard's admission.
 pub struct Admission {
     is_on: bool,
@@ -69,9 +75,13 @@ pub struct Admission {
     has_begun: Cell<bool>,
     turns_in_round: Cell<u32>,
     turns_of_last_round: Cell<u32>,
+    /// Time for what others have begun on this thread, beside the turns.
+    others_ns_in_round: Cell<u64>,
+    others_ns_of_last_round: Cell<u64>,
     is_marking: Cell<bool>,
     mark_rounds: Notify,
     refused: Cell<u64>,
+    refused_begun: Cell<u64>,
     queue_delay_ns: Cell<u64>,
     window: RefCell<Window>,
     /// Requests were refused in this window or in the one before.
@@ -112,6 +122,8 @@ pub struct TurnWork {
     pub shed: u64,
     /// Begun, and what else there was to do.
     pub handled: u64,
+    /// How many of those turned out to be for another thread which would not begin them in time.
+    pub refused_begun: u64,
     /// Time of reading from the socket, where that was measured.
     pub receiving_ns: u64,
     /// True if the requests refused had come while the connection was left unread.
@@ -133,9 +145,14 @@ impl TurnWork {
         self.refused + self.shed
     }
 
+    /// Returns whether anything was refused for what there is to do.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.overloaded() + self.refused_begun > 0
+    }
+
     /// In refusals.
     fn refusing(&self) -> u64 {
-        self.refused + self.shed * REFUSALS_OF_SHEDDING
+        self.refused + self.shed * REFUSALS_OF_SHEDDING + self.refused_begun * REFUSALS_OF_BEGINNING
     }
 
     /// Returns whether the turn's time tells the cost of a refusal.
@@ -176,9 +193,12 @@ impl Admission {
             has_begun: Cell::new(false),
             turns_in_round: Cell::new(0),
             turns_of_last_round: Cell::new(0),
+            others_ns_in_round: Cell::new(0),
+            others_ns_of_last_round: Cell::new(0),
             is_marking: Cell::new(false),
             mark_rounds: Notify::new(),
             refused: Cell::new(0),
+            refused_begun: Cell::new(0),
             queue_delay_ns: Cell::new(0),
             window: RefCell::default(),
             is_refusing: Cell::new(false),
@@ -222,15 +242,26 @@ impl Admission {
     }
 
     /// How long a connection may be served before the others get their turn.
-    pub(crate) fn turn_ns(&self) -> u64 {
+    pub fn turn_ns(&self) -> u64 {
         if !self.is_on {
             return u64::MAX;
         }
         let round_ns = match self.has_begun.get() {
             true => ROUND_BESIDE_BEGUN_NS,
-            false => ROUND_NS,
+            false => ROUND_NS - self.others_ns_of_last_round.get().min(OTHERS_NS_MAX),
         };
         (round_ns / u64::from(self.turns_of_last_round.get().max(1))).clamp(TURN_NS_MIN, TURN_NS_MAX)
+    }
+
+    /// Accounts for the time of what others have begun on this thread, between two turns.
+    pub fn served_others(&self, took_ns: u64) {
+        self.others_ns_in_round
+            .set(self.others_ns_in_round.get() + took_ns);
+    }
+
+    /// A request that came from elsewhere, and was begun or refused at `now_ns`, has waited so long.
+    pub fn saw_delay(&self, delay_ns: u64, now_ns: u64) {
+        self.standing.borrow_mut().saw(delay_ns, now_ns);
     }
 
     /// Records whether the shard has begun more than the disk can bring at once.
@@ -253,7 +284,7 @@ impl Admission {
         self.refused.set(self.refused.get() + work.refused);
         self.standing.borrow_mut().saw(work.delay_ns_max, now_ns);
         let window = &mut *self.window.borrow_mut();
-        if work.overloaded() > 0 {
+        if work.has_refused() {
             window.has_refused = true;
             self.is_refusing.set(true);
         }
@@ -261,7 +292,7 @@ impl Admission {
             window.refusing_ns += work.refusing() * self.refusal_ns.get();
             window.receiving_ns += work.receiving_ns.min(RECEIVING_NS_MAX);
             window.messages += work.handled + work.overloaded();
-            window.overloaded += work.overloaded();
+            window.overloaded += work.overloaded() + work.refused_begun;
         }
         window.delay_ns_max = window.delay_ns_max.max(work.delay_ns_max);
         if now_ns.saturating_sub(window.began_ns) >= WINDOW_NS {
@@ -303,7 +334,7 @@ impl Admission {
     /// Returns whether a connection is to be left unread for a while because refusing costs too much; it is woken when its
     /// turn to be read comes. `was_refused`: whether something of it was refused in its last turn.
     #[inline]
-    pub fn must_wait(&self, connection: u64, was_refused: bool, waker: &Waker) -> bool {
+    pub(crate) fn must_wait(&self, connection: u64, was_refused: bool, waker: &Waker) -> bool {
         if !self.is_on || (!was_refused && self.rotation.borrow().is_empty()) {
             return false;
         }
@@ -332,6 +363,16 @@ impl Admission {
         reservations.reserve(connection, bytes, free_bytes, kept_until_ns, now_ns)
     }
 
+    /// A request was refused after it was begun: another thread, which has its partition, has too much to do.
+    pub fn refuses_begun(&self) {
+        self.refused_begun.set(self.refused_begun.get() + 1);
+    }
+
+    /// How many requests were refused so since the start.
+    pub(crate) fn refused_begun(&self) -> u64 {
+        self.refused_begun.get()
+    }
+
     /// How many requests were refused for their age or for want of memory.
     pub fn refused(&self) -> u64 {
         self.refused.get()
@@ -350,6 +391,8 @@ impl Admission {
     fn round_began(&self, now_ns: u64) {
         self.rounds_ns.set([self.rounds_ns.get()[1], now_ns]);
         self.turns_of_last_round.set(self.turns_in_round.replace(0));
+        self.others_ns_of_last_round
+            .set(self.others_ns_in_round.replace(0));
     }
 
     /// Marks where rounds begin while the shard is busy: a task that yields comes back when every task that was ready
@@ -364,6 +407,7 @@ impl Admission {
             }
             self.is_marking.set(false);
             self.turns_of_last_round.set(0);
+            self.others_ns_of_last_round.set(0);
         }
     }
 }
@@ -553,5 +597,39 @@ mod tests {
             "{longest_round_ns}"
         );
         assert!(longest_round_ns <= ROUND_NS, "{longest_round_ns}");
+    }
+
+    /// With an inbox that took as long as all turns together, sockets waited for two rounds.
+    #[test]
+    fn what_others_have_begun_is_taken_off_the_turns_of_the_next_round() {
+        let (admission, _) = admission();
+        let round = |others_ns: u64, now_ms: u64| {
+            (0..5).for_each(|_| admission.turn_begins(now_ms * MS));
+            admission.served_others(others_ns);
+            admission.round_began(now_ms * MS);
+            admission.turn_ns() * 5
+        };
+        assert_eq!(round(0, 100), ROUND_NS);
+        assert_eq!(round(2 * MS, 110), ROUND_NS - 2 * MS);
+        assert_eq!(round(20 * MS, 120), ROUND_NS / 4);
+        assert_eq!(round(0, 130), ROUND_NS);
+    }
+
+    /// Connections were all read on, whatever was refused for another thread's sake: that cost more than it saved.
+    #[test]
+    fn requests_refused_for_another_threads_sake_count_for_the_read_rotation() {
+        let (admission, _) = admission();
+        let must_wait = |connection| admission.must_wait(connection, true, Waker::noop());
+        (0..16).for_each(|connection| assert!(!must_wait(connection)));
+        for now_ms in 100..200 {
+            let work = TurnWork {
+                handled: 1_000,
+                refused_begun: 900,
+                ..TurnWork::default()
+            };
+            assert!(work.has_refused() && work.overloaded() == 0);
+            admission.turn_ended(now_ms * MS, &work);
+        }
+        assert!((0..16).any(must_wait));
     }
 }

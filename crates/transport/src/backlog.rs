@@ -85,6 +85,12 @@ impl Backlog {
         waiting.push(wait, message, now_ns);
     }
 
+    /// One that was taken out, and is to wait where it would have been put into a queue.
+    pub fn put_back(&mut self, wait: Wait, message: KeptMessage, now_ns: u64) {
+        self.bytes += message.bytes();
+        self.queued.push(wait, message, now_ns);
+    }
+
     /// The one whose turn it is.
     pub fn next(&mut self, may_queue: bool, now_ns: u64) -> Option<(Wait, KeptMessage)> {
         self.served = self.served.wrapping_add(1);

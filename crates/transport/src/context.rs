@@ -29,6 +29,8 @@ pub struct TransportContext {
     clock: Arc<dyn Clock>,
     /// See [`TransportContext::look_at_clock`].
     looked_ns: Cell<u64>,
+    /// See [`TransportContext::put_back`].
+    is_put_back: Cell<bool>,
 }
 
 /// Parts of a [`TransportContext`].
@@ -70,12 +72,24 @@ impl TransportContext {
             events,
             clock,
             looked_ns: Cell::new(0),
+            is_put_back: Cell::new(false),
         })
     }
 
     /// The clock that deadlines run on.
     pub fn clock(&self) -> &dyn Clock {
         &*self.clock
+    }
+
+    /// The request that is being handled, and may be put back, was not begun and has no answer: another thread, which has to do it, has too
+    /// much to do. It is kept, and comes again when fewer of its client's are under way.
+    pub fn put_back(&self) {
+        self.is_put_back.set(true);
+    }
+
+    #[inline]
+    pub(crate) fn takes_put_back(&self) -> bool {
+        self.is_put_back.replace(false)
     }
 
     /// Looks at the clock once for everything that happens until the next look.

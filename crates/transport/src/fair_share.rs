@@ -90,6 +90,11 @@ impl<T> FairShareQueue<T> {
         self.len
     }
 
+    /// Cost of all that waits.
+    pub fn cost_ns(&self) -> u64 {
+        self.cost_ns
+    }
+
     /// Time served before a request that `asker` offers now, if its own are served in their order: its own, and as much of
     /// each other client's.
     pub fn cost_before_ns(&self, asker: ClientId) -> u64 {

@@ -60,5 +60,5 @@ pub use outbox::Outbox;
 pub use refusal::overloaded_template;
 pub use request::RequestContext;
 pub use request_memory::RequestMemory;
-pub use service::Service;
+pub use service::{Service, UNDER_WAY_AT_BUSY_MAX};
 pub use session::{Conversation, Session};

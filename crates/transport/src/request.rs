@@ -14,6 +14,10 @@ pub struct RequestContext<'a, C> {
     pub received_ns: u64,
     /// When the client wants it to be over at the latest; `u64::MAX` for those that leave that to the service.
     pub latest_ns: u64,
+    /// True if its connection keeps it where the service is not to begin it now; see [`TransportContext::put_back`].
+    ///
+    /// [`TransportContext::put_back`]: crate::TransportContext::put_back
+    pub may_be_put_back: bool,
 }
 
 impl<C> Clone for RequestContext<'_, C> {

@@ -15,6 +15,10 @@ use crate::session::{Conversation, Session};
 /// For services that do not say otherwise.
 const QUEUED_MAX: u32 = 64;
 
+/// Requests of one connection that may be under way where one is put back: with fewer it is begun, so that there is always an answer to come
+/// that wakes the connection.
+pub const UNDER_WAY_AT_BUSY_MAX: u32 = 64;
+
 /// The part of a server that lives on one thread and answers requests: a node's shard, or a gateway before other servers.
 ///
 /// Connections are generic over it, so that nothing is boxed, allocated or cloned for a request on its way here.
@@ -35,6 +39,10 @@ pub trait Service: 'static {
         request: RequestContext<'_, Self::Conversation>,
         envelope: &Envelope<'_>,
     ) -> Result<(), DecodeError>;
+
+    /// A connection is about to have its turn: what others have begun on this thread comes first.
+    #[inline]
+    fn before_turn(self: &Rc<Self>) {}
 
     /// Returns whether a statement is for a partition that is refused first where requests wait. Only asked then.
     fn sheds(&self, _envelope: &Envelope<'_>) -> bool {

@@ -144,6 +144,11 @@ impl Turn {
         !self.sheds(wait.received_ns, envelope, service) && !self.refuses(wait, envelope)
     }
 
+    /// One that was begun is put back.
+    pub(crate) fn puts_back(&mut self) {
+        self.work.handled = self.work.handled.saturating_sub(1);
+    }
+
     /// One that was kept is refused.
     pub(crate) fn refuses_kept(&mut self) {
         self.work.refused += 1;

@@ -29,6 +29,7 @@ impl Shard {
             stream: 0,
             received_ns,
             latest_ns: u64::MAX,
+            may_be_put_back: false,
         };
         let handled = message.with_envelope(flags, |envelope| {
             self.context

@@ -91,7 +91,7 @@ impl Drop for OpenClient {
         let number = self.client.number;
         for (mailbox, is_known) in self.door.mailboxes.iter().zip(&self.is_known) {
             if is_known.load(Ordering::Relaxed) {
-                mailbox.run(move |shard| shard.client_gone(number));
+                mailbox.run_behind_asked(move |shard| shard.client_gone(number));
             }
         }
     }

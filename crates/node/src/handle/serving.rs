@@ -120,6 +120,7 @@ impl Shard {
                 stream,
                 received_ns: asked.received_ns,
                 latest_ns: asked.latest_ns,
+                may_be_put_back: false,
             };
             if let Err(error) = self.handle(context, &envelope) {
                 session.respond_protocol_error(stream, &error);

@@ -20,7 +20,27 @@ pub(super) struct Lane<W = LongRead, T = Tag> {
     waiting: FairShareQueue<W>,
     executor: Executor<T>,
     share: Share,
+    ends: Ends,
     pub standing: StandingQueue,
+}
+
+/// How often a place gets free while somebody waits for one: where reads wait for other shards or the disk, that says more than what they
+/// cost.
+#[derive(Default)]
+struct Ends {
+    last_ns: Option<u64>,
+    /// Smoothed.
+    interval_ns: u64,
+}
+
+impl Ends {
+    fn one(&mut self, somebody_waits: bool, now_ns: u64) {
+        let last_ns = std::mem::replace(&mut self.last_ns, somebody_waits.then_some(now_ns));
+        if let Some(last_ns) = last_ns.filter(|_| somebody_waits) {
+            let interval_ns = now_ns.saturating_sub(last_ns);
+            self.interval_ns = (self.interval_ns * 31 + interval_ns).div_ceil(32);
+        }
+    }
 }
 
 /// Share of the time that a lane gets while it has something to do, in thousandths.
@@ -63,6 +83,7 @@ impl<W, T> Lane<W, T> {
                 window_began_ns: 0,
                 worked_ns: 0,
             },
+            ends: Ends::default(),
             standing: StandingQueue::default(),
         }
     }
@@ -114,7 +135,10 @@ impl<W, T> Lane<W, T> {
         self.executor.put_back(place, started);
     }
 
-    pub fn ended(&mut self, place: usize) {
+    /// Gives up the place of a read that has ended at about `now_ns`.
+    pub fn ended(&mut self, place: usize, now_ns: u64) {
+        let somebody_waits = !self.executor.has_room() && !self.waiting.is_empty();
+        self.ends.one(somebody_waits, now_ns);
         self.executor.ended(place);
     }
 
@@ -126,9 +150,21 @@ impl<W, T> Lane<W, T> {
     /// How long until something that `asker` offers now is begun, at the pace of late; `left_ns` says what is left of
     /// something that was begun.
     pub fn wait_ns(&self, asker: ClientId, left_ns: impl Fn(&Started<T>) -> u64) -> u64 {
+        self.passes_in_ns(self.waiting.cost_before_ns(asker), left_ns)
+    }
+
+    /// As [`Lane::wait_ns`], of somebody who has nothing here and would come behind all that waits.
+    pub fn wait_of_all_ns(&self, left_ns: impl Fn(&Started<T>) -> u64) -> u64 {
+        self.passes_in_ns(self.waiting.cost_ns(), left_ns)
+    }
+
+    fn passes_in_ns(&self, waiting_ns: u64, left_ns: impl Fn(&Started<T>) -> u64) -> u64 {
         let started_ns: u64 = self.executor.started().map(left_ns).sum();
-        let before_ns = self.waiting.cost_before_ns(asker) + started_ns;
-        before_ns.saturating_mul(1_000) / self.share.permille
+        let by_cost_ns = (waiting_ns + started_ns).saturating_mul(1_000) / self.share.permille;
+        match self.executor.has_room() {
+            true => by_cost_ns,
+            false => by_cost_ns.max(self.waiting.len() as u64 * self.ends.interval_ns),
+        }
     }
 
     pub fn take_all(&mut self, is_over: impl Fn(&T) -> bool) -> Vec<Started<T>> {
@@ -154,6 +190,7 @@ mod tests {
 
     use super::super::executor::step_ended;
     use super::*;
+    use crate::long_reads::executor::STARTED_MAX;
     use helenus_transport::aged_queue::Wait;
 
     const MS: u64 = 1_000_000;
@@ -183,7 +220,7 @@ mod tests {
         let ready = lane.borrow_mut().take_ready();
         if let Some((place, waker, mut started)) = ready {
             match started.step(&waker) {
-                true => lane.borrow_mut().ended(place),
+                true => lane.borrow_mut().ended(place, clock.get()),
                 false => lane.borrow_mut().put_back(place, started),
             }
             return true;
@@ -203,6 +240,45 @@ mod tests {
         });
         lane.borrow_mut().start(future, ());
         true
+    }
+
+    /// Reads that wait for another shard cost their own next to nothing: those behind them were taken to be begun at once, waited
+    /// for 25 ms, and were refused there for their age.
+    #[test]
+    fn where_all_places_are_taken_the_wait_is_that_of_the_places() {
+        let lane: TestLane = RefCell::new(Lane::new(Arc::default()));
+        let begun = |lane: &TestLane, now_ns: u64| {
+            let next = lane.borrow_mut().next(now_ns);
+            assert!(matches!(next, Some(Turn::Begin(_))));
+            lane.borrow_mut().start(Box::pin(std::future::pending()), ());
+        };
+        for _ in 0..STARTED_MAX + 100 {
+            lane.borrow_mut().push(
+                &Offer {
+                    cost_ns: 1,
+                    ..offer(1, 0)
+                },
+                Work { received_ns: 0 },
+                0,
+            );
+        }
+        (0..STARTED_MAX).for_each(|_| begun(&lane, 0));
+        let wait_ns = |lane: &TestLane| lane.borrow().wait_ns(ClientId(1), |_| 0);
+        assert!(
+            wait_ns(&lane) < 1_000,
+            "nothing else is known: {}",
+            wait_ns(&lane)
+        );
+        for now_ms in 1..=90 {
+            let ready = lane.borrow_mut().take_ready();
+            let place = ready.map(|(place, ..)| place);
+            let place = place.unwrap_or(now_ms as usize % STARTED_MAX);
+            lane.borrow_mut().ended(place, now_ms * MS);
+            begun(&lane, now_ms * MS);
+        }
+        // One ends every millisecond, and ten wait.
+        let wait_ms = wait_ns(&lane) / MS;
+        assert!((8..=10).contains(&wait_ms), "{wait_ms} ms");
     }
 
     /// 10,000 scans were served in turns and all were late together.

@@ -156,11 +156,17 @@ impl LongReads {
         [&parts.small, &wholes.small, &parts.large, &wholes.large]
     }
 
-    /// The lanes in the order of this slice. A part is of something that was begun.
+    /// The lanes in the order of this slice. Parts and whole reads of a cost are first in turn: who asks this shard and who asks others
+    /// for its rows have the same of it.
     fn next_lanes(&self) -> [&RefCell<Lane>; 4] {
-        self.slices.set(self.slices.get().wrapping_add(1));
+        let slice = self.slices.get().wrapping_add(1);
+        self.slices.set(slice);
         let mut lanes = self.lanes();
-        if self.slices.get().is_multiple_of(SLICES_OF_LARGE) {
+        if (slice + slice / SLICES_OF_LARGE).is_multiple_of(2) {
+            lanes.swap(0, 1);
+            lanes.swap(2, 3);
+        }
+        if slice.is_multiple_of(SLICES_OF_LARGE) {
             lanes.rotate_left(2);
         }
         lanes
@@ -265,13 +271,23 @@ mod tests {
 
     /// The reads that wait for them keep all places of their own lane, whatever they cost.
     #[test]
-    fn parts_stand_behind_no_whole_read_and_before_new_ones_of_their_cost() {
-        for (cost_ns, place) in [(100 * US, 0), (LARGE_NS_MIN, 2)] {
+    fn parts_have_places_of_their_own_and_every_other_turn() {
+        for (cost_ns, lane) in [(100 * US, 0), (LARGE_NS_MIN, 2)] {
             let reads = LongReads::default();
             push_part(&reads, 0, cost_ns);
             let waiting = reads.lanes().map(|lane| lane.borrow().counts().0);
-            assert_eq!(waiting.iter().position(|&waiting| waiting > 0), Some(place));
+            assert_eq!(waiting.iter().position(|&waiting| waiting > 0), Some(lane));
             assert!(reads.lane_of(cost_ns).borrow().is_empty());
         }
+        let reads = LongReads::default();
+        let names = reads.lanes().map(std::ptr::from_ref);
+        let orders: Vec<[usize; 4]> = (0..16)
+            .map(|_| {
+                let place = |lane: &RefCell<Lane>| names.iter().position(|&name| std::ptr::eq(name, lane));
+                reads.next_lanes().map(|lane| place(lane).unwrap())
+            })
+            .collect();
+        let first = |lane: usize| orders.iter().filter(|order| order[0] == lane).count();
+        assert_eq!([0, 1, 2, 3].map(first), [6, 6, 2, 2], "{orders:?}");
     }
 }

@@ -53,7 +53,9 @@ impl Reader {
         let account = self.context.account_of(&asker);
         let now_ns = self.context.last_looked_ns();
         let offer = self.offer_of(&execution, &account);
-        if execution.throws_on_overload && self.has_no_time_for(&offer, now_ns) {
+        if execution.throws_on_overload
+            && self.has_no_time_for(&self.long_reads.wholes, &offer, asker.is_shard(), now_ns)
+        {
             return self.context.answer_asker(&asker, Err(not_begun_in_time()));
         }
         let held = match self.room_for(&account, &offer) {

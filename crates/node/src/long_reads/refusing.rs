@@ -1,5 +1,7 @@
 //! Which long reads are told at once that they could not be begun in time.
 
+use std::cell::RefCell;
+
 use helenus_engine::error::PreparedId;
 use helenus_protocol::Opcode;
 use helenus_protocol::frame::Envelope;
@@ -9,7 +11,7 @@ use helenus_transport::fair_share::{ClientId, Offer};
 
 use super::executor::Started;
 use super::lane::Lane;
-use super::{TRIED_AT_ONCE_NS_MAX, Tag};
+use super::{LARGE_NS_MIN, LanesByCost, TRIED_AT_ONCE_NS_MAX, Tag};
 use crate::execution::Statement;
 use crate::reader::Reader;
 use crate::session::Session;
@@ -39,17 +41,27 @@ impl Reader {
         delay_ns_max(&lane, cost_ns)
     }
 
-    /// Returns whether a read whose client asked to be told of overload would not be begun in time. It is one more that its
-    /// lane has seen.
-    pub(super) fn has_no_time_for(&self, offer: &Offer, now_ns: u64) -> bool {
+    /// Returns whether a read whose client asked to be told of overload would not be begun in time in one of these lanes. It is one
+    /// more that its lane has seen.
+    pub(super) fn has_no_time_for(
+        &self,
+        lanes: &LanesByCost,
+        offer: &Offer,
+        was_sent: bool,
+        now_ns: u64,
+    ) -> bool {
         if !self.context.options.admission {
             return false;
         }
-        let lane = &mut *self.long_reads.lane_of(offer.cost_ns).borrow_mut();
+        let lane = &mut *lanes.of(offer.cost_ns).borrow_mut();
         let wait_ns = lane.wait_ns(offer.asker, left_ns);
         let delay_ns = offer.wait.age_ns(now_ns).saturating_add(wait_ns);
         lane.standing.saw(delay_ns, now_ns);
-        delay_ns > delay_ns_max(lane, offer.cost_ns)
+        delay_ns
+            > match was_sent {
+                true => sent_delay_ns_max(lane, offer.cost_ns),
+                false => delay_ns_max(lane, offer.cost_ns),
+            }
     }
 
     /// As [`Reader::cannot_begin_read_in_time`], of a statement that was decoded: before its values are kept.
@@ -60,6 +72,23 @@ impl Reader {
         }
         let cost_ns = self.cost_ns_of(&statement.prepared.id);
         self.has_no_time_for_read(session, statement.request.received_ns, cost_ns)
+    }
+
+    /// Tells other shards what whole reads that they send now would wait for.
+    pub(super) fn tell_others(&self) {
+        let told = |lane: &RefCell<Lane>, cost_ns: u64| {
+            let lane = lane.borrow();
+            (lane.wait_of_all_ns(left_ns), sent_delay_ns_max(&lane, cost_ns))
+        };
+        let wholes = &self.long_reads.wholes;
+        let long_reads = self.context.mailbox(self.context.id).long_reads();
+        long_reads.small.tell(told(&wholes.small, 0));
+        long_reads.large.tell(told(&wholes.large, LARGE_NS_MIN));
+    }
+
+    /// Returns whether a read is one of those that other shards have a lane of their own for, by what it cost here.
+    pub(crate) fn is_large(&self, statement: &PreparedId) -> bool {
+        self.cost_ns_of(statement) >= LARGE_NS_MIN
     }
 
     fn has_no_time_for_read(&self, session: &Session, received_ns: u64, cost_ns: u64) -> bool {
@@ -75,7 +104,8 @@ impl Reader {
             },
             cost_ns,
         };
-        self.has_no_time_for(&offer, self.context.last_looked_ns())
+        let wholes = &self.long_reads.wholes;
+        self.has_no_time_for(wholes, &offer, false, self.context.last_looked_ns())
     }
 
     /// Returns whether a request that came at `received_ns`, of a client that asked to be told of overload, is a read that
@@ -149,6 +179,11 @@ fn is_long(cost: LearnedCost) -> bool {
 
 fn delay_ns_max(lane: &Lane, cost_ns: u64) -> u64 {
     lane.standing.delay_ns_max().max(WAIT_OF_COSTS * cost_ns)
+}
+
+/// As [`delay_ns_max`], of one that another shard has sent: its answer has to go back.
+fn sent_delay_ns_max(lane: &Lane, cost_ns: u64) -> u64 {
+    (lane.standing.delay_ns_max() / 2).max(WAIT_OF_COSTS * cost_ns)
 }
 
 /// The id at the beginning of an EXECUTE.

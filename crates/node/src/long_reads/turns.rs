@@ -61,10 +61,11 @@ fn is_of_one_row(prepared: &Prepared) -> bool {
 }
 
 impl Shard {
-    /// Does a part of the work of a read, on another shard in its turn. Given up when the caller is no longer there.
+    /// Does a part of the work of a read, on another shard in its turn. Given up when the caller is no longer there. The
+    /// first of a read is refused as the read would be there; what comes after it would be work done for nothing.
     pub(crate) async fn call_in_turn<T, F>(
         self: &Rc<Self>,
-        shard: ShardId,
+        (shard, is_first): (ShardId, bool),
         execution: &Arc<OwnedExecution>,
         account: &Arc<Account>,
         work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
@@ -76,30 +77,53 @@ impl Shard {
         if shard == self.context.id {
             return work(self.clone()).await;
         }
+        let asked = self.ask_in_turn((shard, is_first), execution, account, work);
+        asked
+            .await
+            .unwrap_or_else(|_| Err(self.context.no_answer_from(shard)))
+    }
+
+    /// As [`Shard::call_in_turn`], of another shard, while the caller does something else. No answer means that the shard has
+    /// stopped, or the work panicked.
+    pub(crate) fn ask_in_turn<T, F>(
+        &self,
+        (shard, is_first): (ShardId, bool),
+        execution: &Arc<OwnedExecution>,
+        account: &Arc<Account>,
+        work: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
+    ) -> oneshot::Receiver<Result<T, CqlError>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, CqlError>> + 'static,
+    {
         let (sender, receiver) = oneshot::channel();
         let (execution, account) = (execution.clone(), account.clone());
         self.context.mailbox(shard).run(move |shard| {
+            let reader = &shard.reader;
             let offer = Offer {
                 // It was begun: half of its time is not the bound any more.
                 wait: Wait {
                     received_ns: execution.received_ns,
                     wait_ns_max: execution.deadline_ns().saturating_sub(execution.received_ns),
                 },
-                ..shard.reader.offer_of(&execution, &account)
+                ..reader.offer_of(&execution, &account)
             };
+            let now_ns = shard.context.last_looked_ns();
+            if is_first
+                && execution.throws_on_overload
+                && reader.has_no_time_for(&reader.long_reads.parts, &offer, false, now_ns)
+            {
+                let _gone = sender.send(Err(not_begun_in_time()));
+                return;
+            }
             let read = LongRead {
                 work: LongWork::Part(Box::new(PartOf { work, sender })),
                 cost_ns: offer.cost_ns,
                 _held: Held::nothing_of(&account),
             };
-            shard
-                .reader
-                .long_reads
-                .push(&offer, read, shard.context.last_looked_ns());
+            reader.long_reads.push(&offer, read, now_ns);
         });
         receiver
-            .await
-            .unwrap_or_else(|_| Err(self.context.no_answer_from(shard)))
     }
 
     /// Runs the lanes, a slice at a time. For ever.
@@ -114,6 +138,7 @@ impl Shard {
 
     /// Runs a slice of the lanes, and returns whether there is more to do at once.
     fn run_slice(self: &Rc<Self>) -> bool {
+        self.serve_begun();
         let began_ns = self.context.look_at_clock();
         let long_reads = &self.reader.long_reads;
         let slice_ns = long_reads.slice_ns(began_ns);
@@ -132,6 +157,9 @@ impl Shard {
             lane.borrow_mut().worked(lane_began_ns, now_ns);
         }
         long_reads.slice_ended(now_ns);
+        if self.context.options.shard_count > 1 {
+            self.reader.tell_others();
+        }
         long_reads.lanes().iter().any(|lane| lane.borrow().can_go_on())
     }
 
@@ -146,7 +174,7 @@ impl Shard {
             .watching_stalls("a step of a read", || started.step(&waker));
         started.step_took(self.context.clock.monotonic_ns().saturating_sub(now_ns));
         if has_ended {
-            lane.borrow_mut().ended(place);
+            lane.borrow_mut().ended(place, now_ns);
             self.reader.learn_cost(&started);
         } else {
             lane.borrow_mut().put_back(place, started);

@@ -39,6 +39,12 @@ impl ShardMetrics {
         add(&self.requests[kind as usize], 1);
     }
 
+    /// One that was counted was put back, and will be counted when it comes again.
+    pub(crate) fn forget_request(&self, kind: RequestKind) {
+        let count = &self.requests[kind as usize];
+        count.set(count.get().saturating_sub(1));
+    }
+
     pub fn count_error(&self, code: ErrorCode) {
         if let Some(index) = ErrorCode::ALL.iter().position(|&known| known == code) {
             add(&self.errors[index], 1);

@@ -32,6 +32,7 @@ impl Shard {
             stream,
             received_ns,
             latest_ns,
+            ..
         } = context;
         let held = Held::nothing_of(&self.context.account_of_session(session));
         // The connection begins no more while memory is full; this one was let in.
@@ -59,6 +60,7 @@ impl Shard {
                         stream,
                         received_ns,
                         latest_ns,
+                        may_be_put_back: false,
                     };
                     let outcome = shard.handle_planned(context, &message, plans);
                     shard.planner.retire(used.into_iter().map(|plan| plan as _));

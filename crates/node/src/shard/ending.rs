@@ -25,7 +25,7 @@ impl Shard {
             self.context.options.threads.give_way();
         }
         if ending == Ending::Abandon {
-            self.stopping.set(true);
+            self.messages.end();
             return;
         }
         // Compactions can be done again after the next start. Waited for, they keep the node, and the processors from
@@ -36,11 +36,7 @@ impl Shard {
             shard.resolve_write_sets().await;
             // After a panic the log still has what was not flushed.
             let _reported = catch_async(shard.persistence.flush(None)).await;
-            // The loop looks at the flag when the next message arrives.
-            shard
-                .context
-                .mailbox(shard.context.id)
-                .run(|shard| shard.stopping.set(true));
+            shard.messages.end();
         });
     }
 

@@ -13,6 +13,7 @@ pub(crate) mod foreground;
 mod log;
 mod log_queue;
 pub mod mailbox;
+mod messages;
 mod persistence;
 pub(crate) mod prepared_cache;
 
@@ -47,7 +48,6 @@ use crate::handle::lane::Lanes;
 use crate::hot_partitions::HotPartitions;
 use crate::metrics::{Gauges, MetricsSnapshot};
 use crate::options::{CommitlogSync, NodeOptions};
-use crate::panic_boundary::catch;
 use crate::planning::Planner;
 use crate::rate_limit::{PartitionRates, RateLimiter};
 use crate::reader::Reader;
@@ -58,7 +58,8 @@ use crate::schema_owner::{SchemaOwner, SchemaOwnerParts};
 use crate::sealed_partitions::SealedPartitions;
 use crate::viewed_writes::Views;
 use crate::write_set::WriteSets;
-use mailbox::{Inbox, Mailbox, Message};
+use mailbox::{Inbox, Mailbox};
+use messages::Messages;
 use persistence::Persistence;
 
 /// Parts that a shard starts with; its store, log and background thread are its own.
@@ -109,15 +110,16 @@ pub struct Shard {
     pub(crate) default_role_is_settled: Cell<bool>,
     pub(crate) schema_listeners: SchemaListeners,
     pub(crate) write_sets: WriteSets,
-    stopping: Cell<bool>,
+    messages: Messages,
 }
 
-/// Messages taken from the inbox between two looks at the sockets: enough to amortise the look, few enough that a
-/// burst of messages does not starve the shard's own connections.
-const MESSAGES_PER_TURN_MAX: usize = 256;
-
 impl Shard {
-    pub(crate) fn new(parts: ShardParts, disk_reads: DiskReads, has_slept: Arc<AtomicBool>) -> Rc<Shard> {
+    pub(crate) fn new(
+        parts: ShardParts,
+        inbox: Inbox,
+        disk_reads: DiskReads,
+        has_slept: Arc<AtomicBool>,
+    ) -> Rc<Shard> {
         let (options, mailboxes) = (parts.options, parts.mailboxes);
         let memory = mailboxes[usize::from(parts.id.0)].memory().clone();
         let transport = TransportContext::new(transport_options(&options, memory), has_slept);
@@ -165,12 +167,12 @@ impl Shard {
             schema_owner: parts.schema_owner.map(SchemaOwner::new),
             default_role_is_settled: Cell::new(false),
             schema_listeners: SchemaListeners::default(),
-            stopping: Cell::new(false),
+            messages: Messages::of(inbox),
         })
     }
 
     /// Runs until [`Shard::stop`]; the thread's main task.
-    pub(crate) async fn run(self: &Rc<Self>, mut inbox: Inbox) {
+    pub(crate) async fn run(self: &Rc<Self>) {
         self.context.spawn(self.persistence.clone().turns());
         if !self.context.options.in_memory {
             self.context.spawn(self.persistence.clone().pace_compactions());
@@ -197,27 +199,7 @@ impl Shard {
             self.context
                 .spawn(self.persistence.clone().write_log_periodically());
         }
-        let mut messages = Vec::with_capacity(MESSAGES_PER_TURN_MAX);
-        while !self.stopping.get() && inbox.receive(&mut messages, MESSAGES_PER_TURN_MAX).await {
-            self.context.look_at_clock();
-            for message in messages.drain(..) {
-                self.context.stalls.watch("a message", || match message {
-                    // These two answer the sender themselves where they panic.
-                    Message::Read(read) => self.read_forwarded(*read),
-                    Message::Write(write) => self.write_forwarded(*write),
-                    // Dropping the request tells its caller.
-                    Message::Asked(asked) => {
-                        let _reported = catch(|| self.asked(*asked));
-                    }
-                    Message::Answered { ticket, result } => self.forward_answered(ticket, result),
-                    Message::Run(work) => {
-                        // Dropping the work has told whoever waits for it; see `no_answer_from`.
-                        let _reported = catch(|| work(self));
-                    }
-                });
-            }
-            self.end_turn_of_asked();
-        }
+        self.serve_messages().await;
     }
 
     pub fn schema(&self) -> Arc<Schema> {

@@ -28,6 +28,7 @@ mod panics;
 mod prepared_plans;
 mod rate_limits;
 mod replaced_rows;
+mod sent_requests;
 mod sidecars;
 mod system_views;
 mod transactions;

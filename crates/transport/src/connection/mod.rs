@@ -94,6 +94,7 @@ impl<S: Service> Connection<S> {
                 registry,
                 session,
                 backlog: Backlog::default(),
+                waits_for_others: false,
             },
         }
     }
@@ -183,7 +184,7 @@ impl<S: Service> Connection<S> {
         if overloaded > 0 {
             transport.metrics.count_errors(ErrorCode::Overloaded, overloaded);
         }
-        self.read_pause.was_refused = overloaded > 0;
+        self.read_pause.was_refused = turn.work.has_refused();
         let requests = turn.work.handled + overloaded;
         self.serving.session.count_requests(requests);
         transport.admission.turn_ended(turn.began_ns, &turn.work);
@@ -241,6 +242,7 @@ impl<S: Service> Connection<S> {
         if !self.may_read() {
             return Poll::Pending;
         }
+        self.serving.service.before_turn();
         let now_ns = self.transport().look_at_clock();
         self.transport().admission.turn_begins(now_ns);
         let Some(mut has_more) = self.receive_in_turn(context, now_ns, was_listening) else {
@@ -250,9 +252,11 @@ impl<S: Service> Connection<S> {
         if self.transport().admission.is_refusing() {
             turn.work.receiving_ns = self.transport().look_at_clock().saturating_sub(now_ns);
         }
+        let refused_before = self.transport().admission.refused_begun();
         if let Err(Closed) = self.handle_turn(context, &mut turn, &mut has_more) {
             return Poll::Ready(());
         }
+        turn.work.refused_begun = self.transport().admission.refused_begun() - refused_before;
         self.end_turn(&turn);
         let mut sent = self.poll_send(context);
         if turn.work.is_all_refusals() {

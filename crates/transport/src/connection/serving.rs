@@ -13,7 +13,7 @@ use crate::backlog::Backlog;
 use crate::connection_registry::{ConnectionRegistry, DrainPhase};
 use crate::refusal::overloaded_template;
 use crate::request::RequestContext;
-use crate::service::Service;
+use crate::service::{Service, UNDER_WAY_AT_BUSY_MAX};
 use crate::session::Session;
 use crate::turn::Turn;
 
@@ -39,6 +39,8 @@ pub(super) struct Serving<S: Service> {
     pub session: Rc<Session<S::Conversation>>,
     /// Statements that have waited so long that the order matters.
     pub backlog: Backlog,
+    /// The last of those that wait in another queue was put back.
+    pub waits_for_others: bool,
 }
 
 impl<S: Service> Serving<S> {
@@ -52,7 +54,11 @@ impl<S: Service> Serving<S> {
 
     /// Returns whether more of what waits in a queue of the service may be begun. If not, an answer wakes the connection.
     pub fn may_queue(&self) -> bool {
-        self.session.outbox().in_flight() < self.service.queued_max()
+        let under_way_max = match self.waits_for_others {
+            true => UNDER_WAY_AT_BUSY_MAX,
+            false => self.service.queued_max(),
+        };
+        self.session.outbox().in_flight() < under_way_max
     }
 
     fn request(&self, stream: i16, received_ns: u64) -> RequestContext<'_, S::Conversation> {
@@ -61,6 +67,7 @@ impl<S: Service> Serving<S> {
             stream,
             received_ns,
             latest_ns: u64::MAX,
+            may_be_put_back: true,
         }
     }
 
@@ -95,7 +102,14 @@ impl<S: Service> Serving<S> {
             self.session.respond_template(stream, template);
             return Ok(());
         }
-        self.service.handle(request, envelope)
+        let handled = self.service.handle(request, envelope);
+        if self.service.transport().takes_put_back() {
+            self.waits_for_others = true;
+            turn.puts_back();
+            self.backlog
+                .keep(envelope, turn.wait_of(received_ns), true, turn.now_ns);
+        }
+        handled
     }
 
     /// Returns whether as many of the client's requests are under way as its service may have in a queue, and would have this
@@ -133,6 +147,13 @@ impl<S: Service> Serving<S> {
                 let handled = self
                     .service
                     .handle(self.request(stream, wait.received_ns), &envelope);
+                if self.service.transport().takes_put_back() {
+                    self.waits_for_others = true;
+                    turn.puts_back();
+                    self.backlog.put_back(wait, message, turn.now_ns);
+                } else if self.session.outbox().in_flight() < UNDER_WAY_AT_BUSY_MAX {
+                    self.waits_for_others = false;
+                }
                 handled.map_err(|error| Undecodable { stream, error })?;
             }
         }
