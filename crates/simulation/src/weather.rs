@@ -70,6 +70,11 @@ impl Weather {
         self.background.next(&self.random)
     }
 
+    /// Returns whether no message hangs or takes long.
+    pub fn messages_are_calm(&self) -> bool {
+        self.messages.hang_of_1000 == 0 && self.messages.long_of_1000 == 0
+    }
+
     /// Until a shard looks at messages that have come.
     pub fn message(&self) -> Duration {
         self.messages.next(&self.random)

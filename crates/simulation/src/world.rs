@@ -4,6 +4,7 @@ mod accounts;
 mod cells;
 mod check;
 mod counters;
+mod crowds;
 mod damage;
 mod indexes;
 mod journal;
@@ -315,6 +316,7 @@ impl World {
             if self.vectors.are_next() {
                 self.step_vectors(&node).await?;
             }
+            self.crowd_now_and_then(&node).await?;
         }
         let is_stopped = self.below(3) == 0 && matches!(self.uncertain, Uncertain::Nothing);
         if is_stopped {
