@@ -24,8 +24,8 @@ pub(crate) enum Sending {
 }
 
 impl Shard {
-    /// How long a request whose client asked to be told of overload may have waited when the shard that it was sent to begins it: half of what it may on its own shard, as the
-    /// answer has to come back.
+    /// How long a request whose client asked to be told of overload may have waited when the shard that it was sent to begins it:
+    /// half of what it may on its own shard, as the answer has to come back.
     pub(crate) fn sent_delay_ns_max(&self) -> u64 {
         self.context.transport.admission.wait_ns_max(true) / 2
     }
