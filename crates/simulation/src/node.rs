@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use helenus_node::{AssembledNode, Ending, Mailbox, NodeOptions, Shard, StartError};
 use helenus_storage::store::{CompactionKind, CompactionRequest};
@@ -19,6 +20,9 @@ pub struct SimulatedNode {
     mailboxes: Arc<[Mailbox]>,
     running: Vec<JoinHandle<()>>,
 }
+
+/// Time between two looks whether the inbox of a shard that has ended is closed.
+const CLOSED_LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 impl SimulatedNode {
     /// Inside a runtime that runs local tasks.
@@ -131,6 +135,10 @@ impl SimulatedNode {
         for (mailbox, running) in self.mailboxes.iter().zip(self.running) {
             mailbox.stop_shard(Ending::Flush);
             running.await.expect("a shard ends without a panic");
+            // However long the shard is kept, nobody waits for it: messages that it did not take are gone.
+            while !mailbox.is_closed() {
+                tokio::time::sleep(CLOSED_LOOK_INTERVAL).await;
+            }
         }
     }
 }
