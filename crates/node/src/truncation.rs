@@ -5,10 +5,11 @@ mod truncate;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use helenus_engine::CqlError;
 use helenus_schema::TableId;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// Truncations of one table that may wait for the one under way: who sends more has lost track.
 const WAITING_PER_TABLE_MAX: usize = 16;
@@ -16,35 +17,39 @@ const WAITING_PER_TABLE_MAX: usize = 16;
 /// The turns of the tables that are being truncated. Each is there while somebody has or waits for it.
 #[derive(Default)]
 pub(crate) struct Truncations {
-    turns: RefCell<HashMap<TableId, Rc<Turn>>>,
+    turns: Rc<RefCell<HashMap<TableId, Turn>>>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Turn {
-    mutex: Mutex<()>,
-    wanted: Cell<usize>,
+    mutex: Arc<Mutex<()>>,
+    wanted: Rc<Cell<usize>>,
+}
+
+/// A table's turn: no truncation of the table is under way until this is dropped.
+pub(crate) struct TableTurn {
+    _guard: OwnedMutexGuard<()>,
+    _wanted: Wanted,
 }
 
 /// Somebody who has the table's turn, or waits for it.
-struct Wanted<'a> {
-    truncations: &'a Truncations,
+struct Wanted {
+    turns: Rc<RefCell<HashMap<TableId, Turn>>>,
     table: TableId,
-    turn: Rc<Turn>,
+    turn: Turn,
 }
 
 impl Truncations {
-    /// Does `work` while no truncation of the table is under way.
-    pub async fn in_turn<T>(
-        &self,
-        table: TableId,
-        work: impl Future<Output = Result<T, CqlError>>,
-    ) -> Result<T, CqlError> {
+    /// Waits until no truncation of the table is under way.
+    pub async fn turn(&self, table: TableId) -> Result<TableTurn, CqlError> {
         let wanted = self.want(table)?;
-        let _turn = wanted.turn.mutex.lock().await;
-        work.await
+        Ok(TableTurn {
+            _guard: wanted.turn.mutex.clone().lock_owned().await,
+            _wanted: wanted,
+        })
     }
 
-    fn want(&self, table: TableId) -> Result<Wanted<'_>, CqlError> {
+    fn want(&self, table: TableId) -> Result<Wanted, CqlError> {
         let turn = self.turns.borrow_mut().entry(table).or_default().clone();
         if turn.wanted.get() > WAITING_PER_TABLE_MAX {
             return Err(CqlError::overloaded(format_args!(
@@ -53,19 +58,19 @@ impl Truncations {
         }
         turn.wanted.set(turn.wanted.get() + 1);
         Ok(Wanted {
-            truncations: self,
+            turns: self.turns.clone(),
             table,
             turn,
         })
     }
 }
 
-impl Drop for Wanted<'_> {
+impl Drop for Wanted {
     fn drop(&mut self) {
         let left = self.turn.wanted.get() - 1;
         self.turn.wanted.set(left);
         if left == 0 {
-            self.truncations.turns.borrow_mut().remove(&self.table);
+            self.turns.borrow_mut().remove(&self.table);
         }
     }
 }

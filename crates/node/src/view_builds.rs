@@ -30,6 +30,7 @@ use crate::deadline::Deadline;
 use crate::panic_boundary::catch_async;
 use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
+use crate::truncation::TableTurn;
 use crate::view_names::UsedName;
 use crate::view_progress::{DoneTokens, IN_PROGRESS};
 use crate::viewed_writes::turns::Chunks;
@@ -215,15 +216,13 @@ impl Shard {
         self.on_each_of(self.context.shards(), build).await?;
         self.base_is_decided(view).await?;
         // A truncation that ends in between has emptied the view, and if it failed perhaps not its base table.
-        let marked = async {
-            self.is_not_truncated(view.base, truncations)?;
-            if !view.is_in(&self.schema()) {
-                return Ok(());
-            }
-            self.write_status((&view.keyspace, &view.name), "SUCCESS").await?;
-            self.mark_built(&view.keyspace, &view.name).await
-        };
-        self.schema_owner()?.truncations.in_turn(view.base, marked).await
+        let _turn = self.schema_owner()?.truncations.turn(view.base).await?;
+        self.is_not_truncated(view.base, truncations)?;
+        if !view.is_in(&self.schema()) {
+            return Ok(());
+        }
+        self.write_status((&view.keyspace, &view.name), "SUCCESS").await?;
+        self.mark_built(&view.keyspace, &view.name).await
     }
 
     /// Else the view is built anew.
@@ -256,13 +255,11 @@ impl Shard {
     async fn empty(self: &Rc<Self>, view: &ViewToBuild) -> Result<(), CqlError> {
         let (base, view) = (view.base, view.id);
         let emptied = async {
-            let _alone = self.hold_table(base, Held::ForOneView).await?;
-            self.truncate_on_all_shards(view).await
+            let turn = self.schema_owner()?.truncations.turn(base).await?;
+            let alone = self.hold_table(base, Held::ForOneView).await?;
+            self.empty_to_its_end(view, (alone, turn)).await
         };
-        let emptied = tokio::time::timeout(
-            EMPTIED_WITHIN,
-            self.schema_owner()?.truncations.in_turn(base, emptied),
-        );
+        let emptied = tokio::time::timeout(EMPTIED_WITHIN, emptied);
         emptied.await.unwrap_or_else(|_| {
             Err(CqlError::server(format_args!(
                 "The view could not be emptied in time"
@@ -405,28 +402,50 @@ impl Shard {
         }
     }
 
-    /// Truncates a table with its views; nobody writes to it meanwhile. A crash on the way leaves views that are built again
-    /// from what is left.
-    pub(crate) async fn truncate_with_views(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
+    /// Truncates a table with its views; nobody writes to it meanwhile. A crash or a failure on the way leaves views that are built
+    /// again from what is left.
+    pub(crate) async fn truncate_with_views(
+        self: &Rc<Self>,
+        table: TableId,
+        turn: TableTurn,
+    ) -> Result<(), CqlError> {
         let views = self.schema();
         let views = ViewToBuild::all_of(&views).into_iter();
         let views: Vec<ViewToBuild> = views.filter(|view| view.base == table).collect();
-        let _used: Vec<_> = views.iter().map(|view| self.used(view)).collect();
-        let _alone = self.hold_table(table, Held::ForTruncation).await?;
-        let mut built = Vec::new();
+        let used: Vec<_> = views.iter().map(|view| self.used(view)).collect();
+        let alone = self.hold_table(table, Held::ForTruncation).await?;
+        let shard = self.clone();
+        self.to_its_end(async move {
+            let _held = (alone, turn, used);
+            let mut unmarked = Vec::new();
+            let truncated = shard.truncate_held(table, views, &mut unmarked).await;
+            for view in unmarked {
+                shard.build_later(view, false);
+            }
+            truncated
+        })
+        .await
+    }
+
+    /// `unmarked` are the views that were built and are not said to be, now or after a crash.
+    async fn truncate_held(
+        self: &Rc<Self>,
+        table: TableId,
+        views: Vec<ViewToBuild>,
+        unmarked: &mut Vec<ViewToBuild>,
+    ) -> Result<(), CqlError> {
         for view in &views {
-            let unmarked = self.unmark_built(&view.keyspace, &view.name).await;
-            if unmarked.map_err(not_truncated)? {
-                built.push(view);
+            if in_time(self.unmark_built(&view.keyspace, &view.name)).await? {
+                unmarked.push(view.clone());
             }
         }
         for view in &views {
             self.truncate_on_all_shards(view.id).await?;
         }
         self.truncate_on_all_shards(table).await?;
-        for view in built {
-            let marked = self.mark_built(&view.keyspace, &view.name).await;
-            marked.map_err(not_truncated)?;
+        while let Some(view) = unmarked.last() {
+            in_time(self.mark_built(&view.keyspace, &view.name)).await?;
+            unmarked.pop();
         }
         Ok(())
     }
@@ -459,9 +478,14 @@ impl Shard {
     }
 }
 
-/// Returns the error of a truncation when the records of a view could not be read or written in time.
-fn not_truncated(error: CqlError) -> CqlError {
-    CqlError::truncate(format_args!("{error}"))
+/// Waits while a truncation reads or writes the records of a view.
+async fn in_time<T>(recorded: impl Future<Output = Result<T, CqlError>>) -> Result<T, CqlError> {
+    let late = || Err(CqlError::truncate(format_args!("Truncate timed out")));
+    let recorded = tokio::time::timeout(EMPTIED_WITHIN, recorded).await;
+    recorded.map_or_else(
+        |_| late(),
+        |recorded| recorded.map_err(|error| CqlError::truncate(format_args!("{error}"))),
+    )
 }
 
 /// Why nobody writes to a table.

@@ -58,21 +58,31 @@ impl Shard {
         });
     }
 
+    /// Given up with whoever waits for it until the first row goes, and then done to its end: a shard that emptied the table later
+    /// would take what was written, and acknowledged, or made into rows of views, in between.
     async fn truncate_in_turn(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
-        self.schema_owner()?
-            .truncations
-            .in_turn(table, self.truncate_everywhere(table))
-            .await
-    }
-
-    async fn truncate_everywhere(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {
+        let turn = self.schema_owner()?.truncations.turn(table).await?;
         let schema = self.schema();
         let taken = schema.table_by_id(table).cloned().into_iter().collect();
         self.snapshot_before(Taking::Truncate, schema, taken).await?;
         match self.views.of_table(table) {
-            None => self.truncate_on_all_shards(table).await,
-            Some(_) => self.truncate_with_views(table).await,
+            None => self.empty_to_its_end(table, turn).await,
+            Some(_) => self.truncate_with_views(table, turn).await,
         }
+    }
+
+    /// Removes all rows of a table on all shards; `held` is given back once that has been done, or has failed.
+    pub(crate) async fn empty_to_its_end(
+        self: &Rc<Self>,
+        table: TableId,
+        held: impl Sized + 'static,
+    ) -> Result<(), CqlError> {
+        let shard = self.clone();
+        self.to_its_end(async move {
+            let _held = held;
+            shard.truncate_on_all_shards(table).await
+        })
+        .await
     }
 
     pub(crate) async fn truncate_on_all_shards(self: &Rc<Self>, table: TableId) -> Result<(), CqlError> {

@@ -1,5 +1,8 @@
 //! Materialized views: a view is what its base table's rows make it, whatever was written, in which order, on which shards.
 
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -450,6 +453,84 @@ fn what_is_truncated_leaves_nothing_in_its_views() {
     node.restart().unwrap();
     assert_eq!(node.rows("SELECT p FROM k.by_a").len(), 1);
     check(&node, &views, "after a restart");
+}
+
+/// Is what a truncation of the views' base table writes first: the list of the files that go.
+fn is_list_of_base(operation: Operation, path: &Path) -> bool {
+    let path = path.to_string_lossy();
+    operation == Operation::Create && path.contains("/t-") && path.contains("/removal-")
+}
+
+/// A view that was made after a truncation had timed out was built from rows that went afterwards, and those that there were
+/// already were not said to be built before the next start.
+#[test]
+fn a_truncation_that_ends_late_leaves_nothing_in_views() {
+    let (open, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let disk = HookedDisk::new(Arc::new(MemoryDisk::new()), move |operation, path| {
+        if is_list_of_base(operation, path) {
+            let _opened = gate.lock().unwrap().recv();
+        }
+        Ok(())
+    });
+    let mut options = options(2, Arc::new(disk), Arc::new(SystemClock::new()));
+    options.truncate_request_timeout = Duration::from_millis(200);
+    let node = TestNode::start(options).unwrap();
+    make_table(&node);
+    make_view(&node, &VIEWS[0]);
+    wait_built(&node, VIEWS[0].name);
+    for p in 0..20 {
+        node.run(&format!("INSERT INTO k.t (p, c, a) VALUES ({p}, 1, 1)"));
+    }
+    node.operator().flush(None).unwrap();
+    assert!(matches!(node.execute("TRUNCATE k.t"), Answer::Error { .. }));
+    let create = format!("CREATE MATERIALIZED VIEW k.by_c AS {}", VIEWS[1].definition);
+    let made = node.submit(&create, &Execution::default());
+    std::thread::sleep(Duration::from_millis(300));
+    drop(open);
+    assert!(matches!(made.wait(), Some(Answer::SchemaChange { .. })));
+    let views = [&VIEWS[0], &VIEWS[1]];
+    views.iter().for_each(|view| wait_built(&node, view.name));
+    check(&node, &views, "truncated late");
+    node.run("INSERT INTO k.t (p, c, a) VALUES (1, 1, 1)");
+    assert_eq!(node.rows("SELECT p FROM k.by_c").len(), 1);
+    check(&node, &views, "written to");
+}
+
+/// The views of a table that could not be truncated stayed empty until the next start.
+#[test]
+fn a_truncation_that_fails_leaves_views_as_their_base_makes_them() {
+    let fails = Arc::new(AtomicBool::new(true));
+    let until_mended = fails.clone();
+    let disk = HookedDisk::new(Arc::new(MemoryDisk::new()), move |operation, path| {
+        match is_list_of_base(operation, path) && until_mended.load(Ordering::Relaxed) {
+            true => Err(io::Error::other("no")),
+            false => Ok(()),
+        }
+    });
+    let node = node_on(2, Arc::new(disk), Arc::new(SystemClock::new()));
+    make_table(&node);
+    let views = [&VIEWS[0], &VIEWS[1]];
+    views.iter().for_each(|view| make_view(&node, view));
+    views.iter().for_each(|view| wait_built(&node, view.name));
+    for p in 0..20 {
+        node.run(&format!("INSERT INTO k.t (p, c, a) VALUES ({p}, 1, 1)"));
+    }
+    node.operator().flush(None).unwrap();
+    assert!(matches!(
+        node.execute("TRUNCATE k.t"),
+        Answer::Error {
+            code: ErrorCode::TruncateError,
+            ..
+        }
+    ));
+    views.iter().for_each(|view| wait_built(&node, view.name));
+    check(&node, &views, "not truncated");
+    assert_eq!(node.rows("SELECT p FROM k.by_c").len(), 20);
+    fails.store(false, Ordering::Relaxed);
+    node.run("TRUNCATE k.t");
+    check(&node, &views, "truncated");
+    views.iter().for_each(|view| wait_built(&node, view.name));
 }
 
 #[test]
