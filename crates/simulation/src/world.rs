@@ -321,6 +321,13 @@ impl World {
         let is_stopped = self.below(3) == 0 && matches!(self.uncertain, Uncertain::Nothing);
         if is_stopped {
             self.settle_all().await?;
+            if !self.has_faults {
+                // Also without a start, which builds again what is not said to be built.
+                let checked = self.check_views(&node).await;
+                if !self.disk.is_power_off() {
+                    checked?;
+                }
+            }
         }
         if is_stopped && !self.disk.is_power_off() {
             self.note("stop");
