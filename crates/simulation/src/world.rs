@@ -321,13 +321,7 @@ impl World {
         let is_stopped = self.below(3) == 0 && matches!(self.uncertain, Uncertain::Nothing);
         if is_stopped {
             self.settle_all().await?;
-            if !self.has_faults {
-                // Also without a start, which builds again what is not said to be built.
-                let checked = self.check_views(&node).await;
-                if !self.disk.is_power_off() {
-                    checked?;
-                }
-            }
+            self.check_before_stop(&node).await?;
         }
         if is_stopped && !self.disk.is_power_off() {
             self.note("stop");

@@ -29,6 +29,16 @@ impl Uncertain {
 }
 
 impl World {
+    /// Views are what their base makes them also without a start, which builds again what is not said to be built.
+    pub(super) async fn check_before_stop(&mut self, node: &SimulatedNode) -> Held<()> {
+        if self.has_faults {
+            return Ok(());
+        }
+        let checked = self.check_views(node).await;
+        // The power may fail meanwhile.
+        if self.disk.is_power_off() { Ok(()) } else { checked }
+    }
+
     /// After a start: every table holds what can be explained.
     pub(super) async fn check(&mut self, node: &SimulatedNode) -> Held<()> {
         match std::mem::replace(&mut self.uncertain, Uncertain::Nothing) {
