@@ -21,6 +21,16 @@ use crate::term::BoundValues;
 /// numbers, of which thousands may be written out.
 const WRITTEN_OUT_BYTES_PER_UNIT: u64 = 64;
 
+/// The same, in values that are bound or written out, whatever is in them.
+const OPERATIONS_PER_UNIT: u64 = 16;
+
+/// Cost of building what the operations say, counted in rows and partitions.
+fn effort(operations: [&[Operation]; 2]) -> u64 {
+    let all = || operations.into_iter().flatten();
+    let written_out_bytes: usize = all().map(Operation::heap_bytes).sum();
+    written_out_bytes as u64 / WRITTEN_OUT_BYTES_PER_UNIT + all().count() as u64 / OPERATIONS_PER_UNIT
+}
+
 /// Plan of an INSERT, UPDATE or DELETE; immutable, shared by all executions.
 #[derive(Clone, Debug)]
 pub struct ModifyPlan {
@@ -57,8 +67,7 @@ impl ModifyPlan {
     ) -> Self {
         let has_in = !keys.partition.iter().all(Restriction::is_equal)
             || keys.clustering.iter().any(Restriction::is_in);
-        let written_out_bytes = static_operations.heap_bytes() + regular_operations.heap_bytes();
-        let written_out = written_out_bytes as u64 / WRITTEN_OUT_BYTES_PER_UNIT;
+        let written_out = effort([&static_operations, &regular_operations]);
         ModifyPlan {
             kind,
             table: table.clone(),

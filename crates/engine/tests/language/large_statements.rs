@@ -1,5 +1,7 @@
 //! Statements whose planning costs as much as they are long, and no more.
 
+use helenus_engine::Plan;
+use helenus_engine::term::OwnedValues;
 use helenus_test_heap::{allocations_of, of_thread, peak_bytes_of};
 
 use crate::node::{Shards, options};
@@ -254,4 +256,43 @@ fn operations_on_a_list_read_it_once() {
             &statement[..40]
         );
     }
+}
+
+/// A statement that gives a value to each of a hundred columns was built beside its shard each time, for the size of its plan: two
+/// threads changed places for every write, and under load all of them were late.
+#[test]
+fn a_wide_row_is_built_at_once_and_a_long_list_is_not() {
+    let mut shards = shards();
+    let columns = |item: fn(usize) -> String| joined(120, item, ", ");
+    let table = format!(
+        "CREATE TABLE wide (p int PRIMARY KEY, l list<int>, {})",
+        columns(|column| format!("v{column} blob"))
+    );
+    shards.execute(&table, &options(None)).unwrap();
+    let is_long = |values: &str| {
+        let text = format!(
+            "INSERT INTO wide (p, {}) VALUES (1, {values})",
+            columns(|column| format!("v{column}"))
+        );
+        is_long_to_build(&shards, &text)
+    };
+    assert!(!is_long(&columns(|_| "?".to_owned())));
+    assert!(!is_long(&columns(|_| format!("0x{}", "a5".repeat(34)))));
+    let list = |length| {
+        let text = format!(
+            "INSERT INTO wide (p, l) VALUES (1, [{}])",
+            joined(length, |item| item.to_string(), ", ")
+        );
+        is_long_to_build(&shards, &text)
+    };
+    assert!(!list(100));
+    assert!(list(9_000));
+}
+
+fn is_long_to_build(shards: &Shards, text: &str) -> bool {
+    let prepared = shards.prepare(text).unwrap();
+    let Plan::Modify(plan) = &prepared.plan else {
+        panic!("{text} is no modification");
+    };
+    plan.is_long_to_build(&OwnedValues::default().bound())
 }
