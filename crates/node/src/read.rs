@@ -22,7 +22,7 @@ use helenus_types::ShardId;
 
 use crate::deadline::{Deadline, no_memory, not_begun_in_time};
 use crate::execution::Statement;
-use crate::forward::{ForwardedAnswer, ForwardedRead, ForwardedResult, OwnedExecution, Ticket, Waiting};
+use crate::forward::{ForwardedAnswer, ForwardedRead, ForwardedResult, OwnedExecution, Waiting};
 use crate::long_clause::FreedBeside;
 use crate::long_reads::executor::step_ended;
 use crate::metrics::RequestKind;
@@ -326,13 +326,6 @@ impl Shard {
             self.rates
                 .check(&plan.table, RateLimitedOperation::Read, read.token())
         })
-    }
-
-    pub(crate) fn forward_answered(&self, ticket: Ticket, result: ForwardedResult) {
-        let Some(Waiting { session, stream, .. }) = self.forwards.borrow_mut().remove(ticket) else {
-            return;
-        };
-        self.context.answer_read(&session, stream, result);
     }
 
     /// Any SELECT, on as many shards as it takes.

@@ -28,8 +28,9 @@ const ROUND_NS: u64 = QUEUE_DELAY_TARGET.as_nanos() as u64;
 /// connections bring meanwhile would only wait behind those.
 const ROUND_BESIDE_BEGUN_NS: u64 = ROUND_NS / 5;
 
-/// Part of it for what others have begun on this thread, at most: a quarter is the connections' in any case.
-const OTHERS_NS_MAX: u64 = ROUND_NS / 4 * 3;
+/// The same bound for clients that did not ask to be told of overload, while anything crosses threads: what they have sent is read in
+/// each round beside the turns, and an answer that has to come back waits for two rounds.
+const ROUND_OF_KEPT_NS: u64 = ROUND_NS / 2;
 
 /// The longest turn of one connection while others wait, whatever their number: some 300 small requests.
 const TURN_NS_MAX: u64 = 1_000_000;
@@ -241,14 +242,18 @@ impl Admission {
         self.advance_rotation(now_ns);
     }
 
-    /// How long a connection may be served before the others get their turn.
-    pub fn turn_ns(&self) -> u64 {
+    /// How long a connection may be served before the others get their turn; a quarter of a round is the connections', whatever others
+    /// have begun on this thread.
+    pub fn turn_ns(&self, throws_on_overload: bool) -> u64 {
         if !self.is_on {
             return u64::MAX;
         }
-        let round_ns = match self.has_begun.get() {
-            true => ROUND_BESIDE_BEGUN_NS,
-            false => ROUND_NS - self.others_ns_of_last_round.get().min(OTHERS_NS_MAX),
+        let less_of_others = |round_ns: u64, others_ns: u64| round_ns - others_ns.min(round_ns / 4 * 3);
+        let round_ns = match (self.has_begun.get(), self.others_ns_of_last_round.get()) {
+            (true, _) => ROUND_BESIDE_BEGUN_NS,
+            (false, 0) => ROUND_NS,
+            (false, others_ns) if throws_on_overload => less_of_others(ROUND_NS, others_ns),
+            (false, others_ns) => less_of_others(ROUND_OF_KEPT_NS, others_ns),
         };
         (round_ns / u64::from(self.turns_of_last_round.get().max(1))).clamp(TURN_NS_MIN, TURN_NS_MAX)
     }
@@ -454,7 +459,7 @@ mod tests {
         }
         assert_eq!(admission.earliest_arrival(0), 120 * MS);
         // Ten connections share a round.
-        assert_eq!(admission.turn_ns(), ROUND_NS / 10);
+        assert_eq!(admission.turn_ns(true), ROUND_NS / 10);
     }
 
     /// A shard did nothing but long reads for seconds, and a request that had come just now was refused for its age.
@@ -586,7 +591,7 @@ mod tests {
             for connection in 0..20 {
                 admission.turn_begins(now_ns);
                 let wanted_ns = if connection < GREEDY { u64::MAX } else { OTHERS_NS };
-                now_ns += wanted_ns.min(admission.turn_ns());
+                now_ns += wanted_ns.min(admission.turn_ns(true));
             }
             admission.round_began(now_ns);
             longest_round_ns = longest_round_ns.max(now_ns - began_ns);
@@ -604,15 +609,16 @@ mod tests {
     fn what_others_have_begun_is_taken_off_the_turns_of_the_next_round() {
         let (admission, _) = admission();
         let round = |others_ns: u64, now_ms: u64| {
+            let turns_ns = |throws_on_overload| admission.turn_ns(throws_on_overload) * 5;
             (0..5).for_each(|_| admission.turn_begins(now_ms * MS));
             admission.served_others(others_ns);
             admission.round_began(now_ms * MS);
-            admission.turn_ns() * 5
+            [turns_ns(true), turns_ns(false)]
         };
-        assert_eq!(round(0, 100), ROUND_NS);
-        assert_eq!(round(2 * MS, 110), ROUND_NS - 2 * MS);
-        assert_eq!(round(20 * MS, 120), ROUND_NS / 4);
-        assert_eq!(round(0, 130), ROUND_NS);
+        assert_eq!(round(0, 100), [ROUND_NS; 2]);
+        assert_eq!(round(MS, 110), [ROUND_NS - MS, ROUND_NS / 2 - MS]);
+        assert_eq!(round(20 * MS, 120), [ROUND_NS / 4, ROUND_NS / 8]);
+        assert_eq!(round(0, 130), [ROUND_NS; 2]);
     }
 
     /// Connections were all read on, whatever was refused for another thread's sake: that cost more than it saved.

@@ -13,6 +13,7 @@ use helenus_protocol::{Opcode, ProtocolVersion};
 
 use crate::buffer_pool::BufferPool;
 use crate::request_memory::{Account, Held, RequestMemory};
+use crate::socket::SendsAtOnce;
 
 /// Answers to one client, requests of it that are not answered yet, and its connection's task.
 ///
@@ -31,6 +32,10 @@ pub struct Outbox {
     is_closed: Cell<bool>,
     /// Expected size of the next answer that comes later, by those before it.
     later_answer_bytes: Cell<usize>,
+    /// The connection's socket; none where answers are taken within the process.
+    socket: RefCell<Option<SendsAtOnce>>,
+    /// The connection has not sent all that it took.
+    is_sending: Cell<bool>,
 }
 
 /// Answers that wait to be sent.
@@ -126,6 +131,8 @@ impl Outbox {
             connection_bytes: Cell::new(0),
             is_closed: Cell::new(false),
             later_answer_bytes: Cell::new(0),
+            socket: RefCell::default(),
+            is_sending: Cell::new(false),
         }
     }
 
@@ -187,6 +194,7 @@ impl Outbox {
     /// The connection has gone: nobody reads the answers that are still to come.
     pub fn close(&self) {
         self.is_closed.set(true);
+        *self.socket.borrow_mut() = None;
         if let Some(account) = self.account() {
             account.close();
         }
@@ -335,6 +343,44 @@ impl Outbox {
         !output.bytes.is_empty() || !output.sealed.is_empty()
     }
 
+    /// From now on answers may be sent while it is not the connection's turn.
+    pub(crate) fn sends_at_once(&self, socket: SendsAtOnce) {
+        *self.socket.borrow_mut() = Some(socket);
+    }
+
+    /// What the connection has begun to send goes before everything else.
+    #[inline]
+    pub(crate) fn set_is_sending(&self, is_sending: bool) {
+        self.is_sending.set(is_sending);
+    }
+
+    /// Sends what is ready, not in the connection's turn: under load that is a round away. What the socket does not take is
+    /// left to the connection, which whoever appended an answer has woken.
+    pub fn send_now(&self) {
+        if self.is_sending.get() || !self.has_output() {
+            return;
+        }
+        if let Some(socket) = &*self.socket.borrow() {
+            let mut bytes = Vec::new();
+            self.take(&mut bytes);
+            let sent = socket.send(&bytes);
+            self.sent(bytes, sent);
+        }
+    }
+
+    /// The first `sent` of the bytes that were taken are gone.
+    fn sent(&self, mut bytes: Vec<u8>, sent: usize) {
+        if sent < bytes.len() {
+            bytes.drain(..sent);
+            let output = &mut *self.output.borrow_mut();
+            output.sealed_bytes += bytes.capacity();
+            output.sealed.push_front(bytes);
+        } else if let Some(buffers) = &self.buffers {
+            buffers.give_back(bytes);
+        }
+        self.charge();
+    }
+
     /// Bytes that wait to be sent.
     pub fn bytes(&self) -> usize {
         let output = self.output.borrow();
@@ -361,9 +407,12 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Read};
+
     use helenus_protocol::response::write_void;
 
     use super::*;
+    use crate::socket::Socket;
 
     /// Small answers into a buffer that began with nothing: four reallocations in each turn, a fiftieth of what seven writes
     /// take, for as long as the connection lived.
@@ -377,5 +426,86 @@ mod tests {
         assert!(!sending.is_empty());
         buffers.give_back(sending);
         assert!(buffers.idle_bytes() > 0);
+    }
+
+    fn void_envelope() -> Vec<u8> {
+        let outbox = Outbox::new();
+        outbox.append(ProtocolVersion::V4, 1, Opcode::Result, write_void);
+        let mut envelope = Vec::new();
+        outbox.take(&mut envelope);
+        envelope
+    }
+
+    /// An answer from another thread waited for its connection's turn: for a round, behind the one in which the request had waited.
+    #[test]
+    fn what_is_ready_is_sent_without_the_connections_turn_and_behind_what_that_has_begun() -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()?;
+        let _within = runtime.enter();
+        let listener = crate::listen("127.0.0.1:0".parse().map_err(io::Error::other)?)?;
+        listener.set_nonblocking(false)?;
+        let mut client = std::net::TcpStream::connect(listener.local_addr()?)?;
+        let (server, _) = listener.accept()?;
+        server.set_nonblocking(true)?;
+        let socket = Socket::accepted(server)?;
+        let memory = RequestMemory::of_shard(64 << 20, true);
+        let outbox = Outbox::of_connection(Rc::default(), &memory);
+        outbox.sends_at_once(socket.sends_at_once());
+        let Socket::Plain(stream) = &socket;
+        // The event loop has to know of the socket.
+        runtime.block_on(stream.writable())?;
+
+        outbox.append(ProtocolVersion::V4, 1, Opcode::Result, write_void);
+        outbox.set_is_sending(true);
+        outbox.send_now();
+        assert!(outbox.has_output());
+        outbox.set_is_sending(false);
+        outbox.send_now();
+        assert!(!outbox.has_output());
+        let mut received = void_envelope();
+        client.read_exact(&mut received)?;
+        assert_eq!(received, void_envelope());
+
+        // More than a socket takes: the rest is what the connection sends next.
+        let mut all = Vec::new();
+        for piece in 0..=u8::MAX {
+            let body = vec![piece; 128 << 10];
+            outbox.append(ProtocolVersion::V4, 1, Opcode::Result, |out| {
+                out.extend_from_slice(&body);
+            });
+            outbox.charge_connection(0);
+            all.extend(body);
+        }
+        let before = outbox.bytes();
+        (0..=u8::MAX).for_each(|_| outbox.send_now());
+        assert!(outbox.has_output() && outbox.bytes() < before);
+        assert_eq!(memory.charged_bytes(), outbox.output.borrow().heap_bytes());
+        let reader = std::thread::spawn(move || {
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).map(|_| received)
+        });
+        let mut rest = Vec::new();
+        while outbox.has_output() {
+            let mut piece = Vec::new();
+            outbox.take(&mut piece);
+            rest.extend(piece);
+        }
+        let mut sent = 0;
+        while sent < rest.len() {
+            runtime.block_on(stream.writable())?;
+            match stream.try_write(&rest[sent..]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                count => sent += count?,
+            }
+        }
+        outbox.close();
+        drop(socket);
+        let received = reader.join().map_err(|_| io::ErrorKind::Other)??;
+        let bodies = received
+            .chunks(9 + (128 << 10))
+            .flat_map(|envelope| &envelope[9..]);
+        assert!(bodies.eq(&all));
+        Ok(())
     }
 }

@@ -1,12 +1,12 @@
 //! A client's socket.
 
 use std::io::{self, Read};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
-use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 
 /// As much room as the receive buffer has at least.
@@ -15,20 +15,26 @@ const READ_AT_ONCE_BYTES: usize = 16 * 1024;
 /// All that is read and sent goes through here: an encrypted connection is another variant, and nobody else knows.
 pub enum Socket {
     /// TCP without encryption.
-    Plain(TcpStream),
+    Plain(Rc<TcpStream>),
 }
 
 impl Socket {
     /// Takes over a connection that was accepted elsewhere; the event loop of this thread hears of it from now on.
     pub fn accepted(stream: std::net::TcpStream) -> io::Result<Socket> {
-        TcpStream::from_std(stream).map(Socket::Plain)
+        Ok(Socket::Plain(Rc::new(TcpStream::from_std(stream)?)))
     }
 
     /// Appends what is there to `buffer`; 0 at the end. Pending where the event loop knows of nothing.
     #[inline]
     pub fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         match self {
-            Socket::Plain(stream) => pin!(stream.read_buf(buffer)).poll(context),
+            Socket::Plain(stream) => loop {
+                ready!(stream.poll_read_ready(context))?;
+                match stream.try_read_buf(buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return Poll::Ready(read),
+                }
+            },
         }
     }
 
@@ -37,7 +43,7 @@ impl Socket {
         let filled = buffer.len();
         buffer.resize(filled + READ_AT_ONCE_BYTES, 0);
         let read = match self {
-            Socket::Plain(stream) => (&*SockRef::from(&*stream)).read(&mut buffer[filled..]),
+            Socket::Plain(stream) => (&*SockRef::from(&**stream)).read(&mut buffer[filled..]),
         };
         buffer.truncate(filled + read.as_ref().map_or(0, |count| *count));
         read
@@ -47,7 +53,13 @@ impl Socket {
     #[inline]
     pub fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
-            Socket::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Socket::Plain(stream) => loop {
+                ready!(stream.poll_write_ready(context))?;
+                match stream.try_write(bytes) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    written => return Poll::Ready(written),
+                }
+            },
         }
     }
 
@@ -66,11 +78,28 @@ impl Socket {
         }
     }
 
-    /// Says that nothing more is sent.
-    pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// For who has answers while it is not the connection's turn.
+    pub(crate) fn sends_at_once(&self) -> SendsAtOnce {
         match self {
-            Socket::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Socket::Plain(stream) => SendsAtOnce(stream.clone()),
         }
+    }
+
+    /// Says that nothing more is sent.
+    pub fn poll_shutdown(&mut self) -> Poll<io::Result<()>> {
+        match self {
+            Socket::Plain(stream) => Poll::Ready(SockRef::from(&**stream).shutdown(Shutdown::Write)),
+        }
+    }
+}
+
+/// Another hold of a socket that answers are sent through without its connection.
+pub(crate) struct SendsAtOnce(Rc<TcpStream>);
+
+impl SendsAtOnce {
+    /// Sends as much as the kernel takes now. What it does not take, for whatever reason, is the connection's to send.
+    pub fn send(&self, bytes: &[u8]) -> usize {
+        self.0.try_write(bytes).unwrap_or(0)
     }
 }
 

@@ -11,7 +11,9 @@ use std::task::Poll;
 
 use super::Shard;
 use super::mailbox::{Inbox, Message};
+use crate::forward::{ForwardedResult, Ticket, Waiting};
 use crate::panic_boundary::catch;
+use crate::session::Session;
 
 /// Messages taken from a queue of the inbox between two looks at the sockets: enough to amortise the look, few enough that a
 /// burst of messages does not starve the shard's own connections.
@@ -32,6 +34,8 @@ pub(super) struct Messages {
     has_ended: Cell<bool>,
     /// The longest that one of the requests that came together had waited since it came to its connection.
     delay_ns_max: Cell<u64>,
+    /// Sessions with answers that came with the messages under way; empty between two turns.
+    answered: RefCell<Vec<Rc<Session>>>,
 }
 
 fn requests_in(messages: &[Message]) -> u64 {
@@ -45,6 +49,14 @@ impl Messages {
             taken: RefCell::default(),
             has_ended: Cell::new(false),
             delay_ns_max: Cell::new(0),
+            answered: RefCell::default(),
+        }
+    }
+
+    /// In the turns of their connections answers would wait for up to a round, after the round in which the request waited.
+    fn send_answers(&self) {
+        for session in self.answered.borrow_mut().drain(..) {
+            session.outbox().send_now();
         }
     }
 
@@ -76,6 +88,7 @@ impl Shard {
             let took_ns = self.context.look_at_clock().saturating_sub(now_ns);
             self.messages.inbox.borrow().served(requests, took_ns);
             self.saw_delays(now_ns);
+            self.messages.send_answers();
             self.end_turn_of_asked();
         }
         // Who waits for an answer to what was not taken, or sends anything more, is told by that: the shard may be kept for long.
@@ -95,7 +108,7 @@ impl Shard {
     fn serve_begun_now(self: &Rc<Self>) {
         let admission = &self.context.transport.admission;
         let began_ns = self.context.look_at_clock();
-        let time_ns = admission.turn_ns().saturating_mul(TIMES_OF_TURN);
+        let time_ns = admission.turn_ns(true).saturating_mul(TIMES_OF_TURN);
         let mut messages = self.messages.taken.take();
         let (mut took_ns, mut requests) = (0, 0);
         while took_ns < time_ns {
@@ -111,6 +124,7 @@ impl Shard {
             took_ns = self.context.look_at_clock().saturating_sub(began_ns);
         }
         self.messages.taken.replace(messages);
+        self.messages.send_answers();
         admission.served_others(took_ns);
         self.messages.inbox.borrow().served(requests, took_ns);
         self.saw_delays(began_ns);
@@ -123,6 +137,14 @@ impl Shard {
         let delay_ns_max = &self.messages.delay_ns_max;
         delay_ns_max.set(delay_ns_max.get().max(delay_ns));
         throws_on_overload && delay_ns > self.sent_delay_ns_max()
+    }
+
+    /// Passes the answer of another shard on to who asked.
+    fn forward_answered(&self, ticket: Ticket, result: ForwardedResult) {
+        if let Some(Waiting { session, stream, .. }) = self.forwards.borrow_mut().remove(ticket) {
+            self.context.answer_read(&session, stream, result);
+            self.messages.answered.borrow_mut().push(session);
+        }
     }
 
     fn saw_delays(&self, now_ns: u64) {

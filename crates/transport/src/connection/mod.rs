@@ -79,6 +79,7 @@ impl<S: Service> Connection<S> {
         limits: Limits,
     ) -> Self {
         let id = registry.connection_opened(&session);
+        session.outbox().sends_at_once(socket.sends_at_once());
         let transport = service.transport();
         transport.metrics.connection_opened();
         Connection {
@@ -148,7 +149,9 @@ impl<S: Service> Connection<S> {
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outbox = self.serving.session.outbox();
         let buffers = &self.serving.service.transport().buffers;
-        self.sender.poll_send(context, &mut self.socket, outbox, buffers)
+        let sent = self.sender.poll_send(context, &mut self.socket, outbox, buffers);
+        outbox.set_is_sending(!self.sender.is_empty());
+        sent
     }
 
     /// Reads what is there; whether the socket may have more.
@@ -169,7 +172,7 @@ impl<S: Service> Connection<S> {
         let session = &self.serving.session;
         let throws_on_overload = session.client().throws_on_overload;
         let limits = TurnLimits {
-            turn_ns: admission.turn_ns(),
+            turn_ns: admission.turn_ns(throws_on_overload),
             wait_ns_max: admission.wait_ns_max(throws_on_overload),
             throws_on_overload,
             is_out_of_memory: !session.outbox().has_room(),
@@ -265,7 +268,7 @@ impl<S: Service> Connection<S> {
             self.transport().admission.refusing_took(&turn.work, refusing_ns);
         }
         if self.stage.is_closing() && sent.is_ready() {
-            sent = self.socket.poll_shutdown(context);
+            sent = self.socket.poll_shutdown();
         }
         if sent.is_pending() && self.sender.is_stuck(context) {
             return Poll::Ready(());
