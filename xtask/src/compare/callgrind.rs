@@ -1,26 +1,17 @@
 //! `helenus-perf` as it is, and under callgrind, which counts every instruction of its process.
 
+use std::ffi::OsStr;
+use std::fmt::Debug;
 use std::process::Command;
 
-use crate::TaskError;
+use super::files;
 use crate::process::ProcessError;
-use crate::workspace;
+use crate::{TaskError, process, workspace};
 
 /// Instructions of a whole run of `helenus-perf` with these arguments.
-pub fn instructions(arguments: &[&str]) -> Result<u64, TaskError> {
-    let folder = workspace::scratch("callgrind");
-    std::fs::create_dir_all(&folder).map_err(|source| TaskError::File {
-        path: folder.clone(),
-        source,
-    })?;
-    let out_file = folder.join("callgrind.out");
-    let mut command = Command::new("valgrind");
-    command.args([
-        "--tool=callgrind",
-        &format!("--callgrind-out-file={}", out_file.display()),
-    ]);
-    command.arg(workspace::program("helenus-perf"));
-    let output = command
+fn instructions(arguments: &[impl AsRef<OsStr> + Debug]) -> Result<u64, TaskError> {
+    let output = command("callgrind.out")?
+        .arg(workspace::program("helenus-perf"))
         .args(arguments)
         .output()
         .map_err(|source| ProcessError::Start {
@@ -35,42 +26,47 @@ pub fn instructions(arguments: &[&str]) -> Result<u64, TaskError> {
         })
 }
 
+/// The command for a program under callgrind, which keeps its counts in `file`; to be completed by the program.
+pub fn command(file: &str) -> Result<Command, TaskError> {
+    let folder = workspace::scratch("callgrind");
+    files::create_folder(&folder)?;
+    let file = folder.join(file);
+    let mut command = Command::new("valgrind");
+    command
+        .arg("--tool=callgrind")
+        .arg(format!("--callgrind-out-file={}", file.display()));
+    Ok(command)
+}
+
 /// The instructions that callgrind's log tells.
 pub fn collected(log: &str) -> Option<u64> {
     log.lines()
         .find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok())
 }
 
-/// Counts the instructions of one operation: the difference of two runs, without how they start. `arguments` makes the
-/// arguments of a run.
+/// Counts the instructions of one operation: the difference of two runs, divided by the difference of their counts, without
+/// how they start. `arguments` makes the arguments of a run.
 pub fn instructions_per_operation(
     few: u64,
     many: u64,
     arguments: impl Fn(&str) -> Vec<String>,
 ) -> Result<u64, TaskError> {
-    let count = |operations: u64| {
-        let arguments = arguments(&operations.to_string());
-        instructions(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
-    };
+    let count = |operations: u64| instructions(&arguments(&operations.to_string()));
     Ok(count(many)?.saturating_sub(count(few)?) / (many - few).max(1))
 }
 
+/// Arguments of operations on one node in process, from frame to frame.
+pub fn simple_query(flags: &[&str], operations: &str) -> Vec<String> {
+    ["simple-query", "--json", "--operations", operations]
+        .iter()
+        .chain(flags)
+        .map(|argument| (*argument).to_owned())
+        .collect()
+}
+
 /// The report that `helenus-perf` prints with `--json` among these arguments.
-pub fn report(arguments: &[&str]) -> Result<serde_json::Value, TaskError> {
-    let program = || format!("helenus-perf {}", arguments.join(" "));
-    let output = Command::new(workspace::program("helenus-perf"))
-        .args(arguments)
-        .output()
-        .map_err(|source| ProcessError::Start {
-            program: program(),
-            source,
-        })?;
-    if !output.status.success() {
-        return Err(TaskError::Report {
-            text: format!("{}: {}", program(), String::from_utf8_lossy(&output.stderr)),
-        });
-    }
-    serde_json::from_slice(&output.stdout).map_err(|error| TaskError::Report {
-        text: error.to_string(),
-    })
+pub fn report(arguments: &[impl AsRef<OsStr>]) -> Result<serde_json::Value, TaskError> {
+    let mut command = Command::new(workspace::program("helenus-perf"));
+    let output = process::run_quietly(command.args(arguments))?;
+    files::parse(&output)
 }

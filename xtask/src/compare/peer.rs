@@ -6,10 +6,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::TaskError;
+use super::{files, programs};
 use crate::node::{Node, Target};
-use crate::process::ProcessError;
-use crate::workspace;
+use crate::{TaskError, process, workspace};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -39,7 +38,7 @@ struct Measured {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
-    super::build_helenus()?;
+    programs::build()?;
     let mut measured = vec![
         Measured {
             server: "the floor",
@@ -57,9 +56,9 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         });
     }
     let report = render(arguments, &measured);
-    println!("{report}");
-    if !arguments.without_cassandra {
-        super::write_report(REPORT, &report)?;
+    match arguments.without_cassandra {
+        true => println!("{report}"),
+        false => files::publish(REPORT, &report)?,
     }
     Ok(())
 }
@@ -80,7 +79,7 @@ fn measure_node(target: &Target, arguments: &Arguments) -> Result<Vec<Value>, Ta
 }
 
 fn measure_floor(arguments: &Arguments) -> Result<Vec<Value>, TaskError> {
-    let (mut server, address) = super::start_floor("canned")?;
+    let (mut server, address) = programs::start_floor("canned")?;
     let pid = Some(server.id());
     let reports = measure("canned answers", address, pid, arguments);
     server.kill();
@@ -129,22 +128,7 @@ fn load(
     if let Some(pid) = pid {
         command.args(["--server-pid", &pid.to_string()]);
     }
-    let program = || "helenus-perf wire".to_owned();
-    let output = command.output().map_err(|source| ProcessError::Start {
-        program: program(),
-        source,
-    })?;
-    if !output.status.success() {
-        eprintln!("{}", String::from_utf8_lossy(&output.stderr));
-        return Err(ProcessError::Failed {
-            program: program(),
-            status: output.status,
-        }
-        .into());
-    }
-    serde_json::from_slice(&output.stdout).map_err(|error| TaskError::Report {
-        text: error.to_string(),
-    })
+    files::parse(&process::run_quietly(&mut command)?)
 }
 
 fn render(arguments: &Arguments, measured: &[Measured]) -> String {

@@ -256,7 +256,7 @@ pub const ALL: &[Part] = &[
         runtimes: &[Runtime::Python, Runtime::Node, Runtime::Go],
         after: AFTER_BUILD,
         is_alone: false,
-        run: |context| compare::replacements::short(&context.target),
+        run: |context| compare::restarts::replacements::short(&context.target),
     },
     Part {
         name: "attack",

@@ -37,14 +37,6 @@ pub fn run(_: &Context) -> Result<Tally, TaskError> {
 
 fn instructions(flags: &[&str]) -> Result<u64, TaskError> {
     callgrind::instructions_per_operation(FEW, MANY, |operations| {
-        let fixed = [
-            "simple-query",
-            "--json",
-            "--partitions",
-            "1000",
-            "--operations",
-            operations,
-        ];
-        fixed.iter().chain(flags).map(|part| (*part).to_owned()).collect()
+        callgrind::simple_query(&[flags, &["--partitions", "1000"]].concat(), operations)
     })
 }

@@ -125,7 +125,7 @@ fn whoever_names_a_metric_names_a_declared_one() {
         "crates/doors/src/console/console.js",
         "crates/helenus/src/top/snapshot.rs",
         "crates/helenus/src/top/screen.rs",
-        "xtask/src/compare/goodput_memory.rs",
+        "xtask/src/compare/goodput/memory.rs",
         "xtask/src/node.rs",
     ] {
         let text = read(path);
