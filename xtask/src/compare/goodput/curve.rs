@@ -112,9 +112,9 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     }
     programs::build()?;
     for admission in &arguments.admission {
-        let (file, switch) = match admission {
-            Admission::On => ("on", "on"),
-            Admission::Off => ("off", "off"),
+        let name = match admission {
+            Admission::On => "on",
+            Admission::Off => "off",
         };
         let options = [
             "--shards",
@@ -123,10 +123,10 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
             "--memory",
             "4GiB",
             "--admission",
-            switch,
+            name,
         ];
         let node = Node::start(&Target::Helenus, "bench-goodput", &options)?;
-        measure(&node, file, &PACE, &arguments.load)?;
+        measure(&node, name, &PACE, &arguments.load)?;
         node.stop()?;
     }
     draw(arguments.load.requests)
