@@ -348,7 +348,7 @@ impl Outbox {
         *self.socket.borrow_mut() = Some(socket);
     }
 
-    /// What the connection has begun to send goes before everything else.
+    /// Puts what the connection has begun to send before everything else.
     #[inline]
     pub(crate) fn set_is_sending(&self, is_sending: bool) {
         self.is_sending.set(is_sending);
