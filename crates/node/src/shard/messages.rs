@@ -26,6 +26,10 @@ const MESSAGES_PER_LOOK: usize = 32;
 /// of a partition that everybody asks for, a quarter of the time is still the connections'.
 const TIMES_OF_TURN: u64 = 3;
 
+/// How often answers that came are sent beside the turns of their connections: each takes a system call more, and where every turn did
+/// so a shard at its limit was over it.
+const SENT_EVERY_NS: u64 = 1_000_000;
+
 /// A shard's inbox, and whether it is still looked at.
 pub(super) struct Messages {
     inbox: RefCell<Inbox>,
@@ -34,8 +38,9 @@ pub(super) struct Messages {
     has_ended: Cell<bool>,
     /// The longest that one of the requests that came together had waited since it came to its connection.
     delay_ns_max: Cell<u64>,
-    /// Sessions with answers that came with the messages under way; empty between two turns.
+    /// Sessions with answers that came since any were sent here.
     answered: RefCell<Vec<Rc<Session>>>,
+    sent_ns: Cell<u64>,
 }
 
 fn requests_in(messages: &[Message]) -> u64 {
@@ -50,11 +55,27 @@ impl Messages {
             has_ended: Cell::new(false),
             delay_ns_max: Cell::new(0),
             answered: RefCell::default(),
+            sent_ns: Cell::new(0),
         }
     }
 
-    /// In the turns of their connections answers would wait for up to a round, after the round in which the request waited.
-    fn send_answers(&self) {
+    fn note_answered(&self, session: Rc<Session>) {
+        let answered = &mut *self.answered.borrow_mut();
+        if !answered.last().is_some_and(|last| Rc::ptr_eq(last, &session)) {
+            answered.push(session);
+        }
+    }
+
+    /// Sends answers now and then. In the turns of their connections they would wait for up to a round, after the round in which the
+    /// request has waited.
+    fn send_answers(&self, now_ns: u64) {
+        if now_ns.saturating_sub(self.sent_ns.get()) >= SENT_EVERY_NS {
+            self.sent_ns.set(now_ns);
+            self.send_all_answers();
+        }
+    }
+
+    fn send_all_answers(&self) {
         for session in self.answered.borrow_mut().drain(..) {
             session.outbox().send_now();
         }
@@ -88,7 +109,7 @@ impl Shard {
             let took_ns = self.context.look_at_clock().saturating_sub(now_ns);
             self.messages.inbox.borrow().served(requests, took_ns);
             self.saw_delays(now_ns);
-            self.messages.send_answers();
+            self.messages.send_all_answers();
             self.end_turn_of_asked();
         }
         // Who waits for an answer to what was not taken, or sends anything more, is told by that: the shard may be kept for long.
@@ -124,7 +145,7 @@ impl Shard {
             took_ns = self.context.look_at_clock().saturating_sub(began_ns);
         }
         self.messages.taken.replace(messages);
-        self.messages.send_answers();
+        self.messages.send_answers(self.context.last_looked_ns());
         admission.served_others(took_ns);
         self.messages.inbox.borrow().served(requests, took_ns);
         self.saw_delays(began_ns);
@@ -143,7 +164,7 @@ impl Shard {
     fn forward_answered(&self, ticket: Ticket, result: ForwardedResult) {
         if let Some(Waiting { session, stream, .. }) = self.forwards.borrow_mut().remove(ticket) {
             self.context.answer_read(&session, stream, result);
-            self.messages.answered.borrow_mut().push(session);
+            self.messages.note_answered(session);
         }
     }
 
