@@ -199,7 +199,7 @@ fn draw(requests: Requests) -> Result<(), TaskError> {
          driver's bound, was the rule of the generator until it had none: of ten times the load such clients held most back themselves, and they\n\
          gave it up after the deadline, so those figures say little of clients that send whatever is due. Those are measured by\n\
          `cargo xtask compare goodput statements` ([page](statements.md); [two shards](two-shards.md), on one core; [reads from a disk](cold.md), of \
-         twenty times the memory). Heavy requests are writes of 100 values and reads of 100 rows, of 50 bytes on the wire, so that one core can offer ten\n\
+         twenty times the memory); what a stall or a burst does to them is [another page](disturbed.md). Heavy requests are writes of 100 values and reads of 100 rows, of 50 bytes on the wire, so that one core can offer ten\n\
          times what another serves; small ones have five values of 34 bytes. Held back: not sent because as many were in flight as may be (with the\n\
          old rule also: because the server did not read the connection); not generated: because the generator was too slow. p50 and p99 are of what\n\
          was served, late or not. The \
