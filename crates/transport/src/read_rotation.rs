@@ -19,6 +19,10 @@ const REFUSING_PERMILLE_MIN: u64 = 5;
 /// or the shard would have nothing to do now and then.
 const REFUSING_PERMILLE_WANTED: u64 = 8;
 
+/// Where less than one of so many requests is refused, no connection is paused to begin with: refusing costs some 3 % at most, and a
+/// pause those that would be served as well (point reads beside aggregates that nobody has time for).
+const REFUSED_SHARE_MIN: u64 = 8;
+
 /// All are read once within this time, and no sooner. No longer: an answer comes within the shortest of usual timeouts,
 /// and a client that sends a heartbeat does not take the connection for dead. No shorter: a client goes on sending until it
 /// has as many requests in flight as it may (the Java driver's 1,024 take a quarter of a second at twice the capacity of a
@@ -50,6 +54,13 @@ pub(crate) struct Refusing {
     pub refused: u64,
     /// Something was refused, also of what grew old.
     pub has_refused: bool,
+}
+
+impl Refusing {
+    /// Returns whether so much of what was read is refused that it is worth to pause who sends it.
+    fn is_of_many(&self) -> bool {
+        self.refused * REFUSED_SHARE_MIN >= self.served + self.refused
+    }
 }
 
 #[derive(Debug)]
@@ -123,7 +134,8 @@ impl ReadRotation {
 
     /// A window has ended. Where nothing was refused and nobody waits, the overload is over.
     pub fn window_ended(&mut self, refusing: &Refusing) {
-        if refusing.permille > REFUSING_PERMILLE_MAX {
+        let is_worth_it = self.is_anyone_waiting() || refusing.is_of_many();
+        if refusing.permille > REFUSING_PERMILLE_MAX && is_worth_it {
             // By half at most: a thread that lost its processor looks like one that has much to refuse.
             self.read = self
                 .wanted(refusing)
@@ -289,6 +301,30 @@ mod tests {
             });
             assert!(window < 4 || (9..=10).contains(&read), "{window}: {read}");
         }
+    }
+
+    /// Point reads beside aggregates at ten times of what can be done of them: a tenth of all was refused, and a third of the point reads
+    /// was lost to the pauses that were to make that cheaper.
+    #[test]
+    fn nobody_is_paused_for_the_few_that_are_refused() {
+        let mut overload = Overload::new(16);
+        let refusing = |refused| Refusing {
+            permille: 40,
+            served: 7_000,
+            refused,
+            has_refused: true,
+        };
+        overload.read();
+        for _ in 0..10 {
+            overload.rotation.window_ended(&refusing(999));
+            assert_eq!(overload.read().len(), 16);
+        }
+        overload.rotation.window_ended(&refusing(1_000));
+        let read = overload.read().len();
+        assert!(read < 16, "{read}");
+        // Those that are read bring little to refuse, because others are paused.
+        overload.rotation.window_ended(&refusing(500));
+        assert!(overload.read().len() <= read);
     }
 
     /// At twice the capacity those that are read changed every 10 ms: clients went on sending in the short pauses, and all of it was read
