@@ -28,6 +28,9 @@ const COLUMNS: &str = "p, c, a, b";
 /// How often it is asked whether a view is built, at growing intervals: 50 s in all, in few lines of the trace.
 const BUILT_TRIES: u32 = 56;
 
+/// How often a view and its base are read until nothing of them changes in between.
+const SETTLED_TRIES: u32 = 5;
+
 const BUILT_ASKED_AFTER: Duration = Duration::from_millis(20);
 const BUILT_ASKED_AFTER_MAX: Duration = Duration::from_secs(1);
 
@@ -118,21 +121,16 @@ impl World {
     }
 
     pub(super) async fn check_views(&mut self, node: &SimulatedNode) -> Held<()> {
-        let Some(base) = self
-            .all_rows(node, &format!("SELECT {COLUMNS} FROM k.viewed"))
-            .await?
-        else {
-            return Ok(());
-        };
         for view in ["by_a", "by_c"] {
             let select = format!("SELECT {COLUMNS} FROM k.{view}");
             if self.all_rows(node, &select).await?.is_none() {
                 continue;
             }
-            self.wait_built(node, view).await?;
-            let mut found = self.all_rows(node, &select).await?.unwrap_or_default();
-            let has = |row: &&Vec<Option<Vec<u8>>>| view == "by_c" || row[2].is_some();
-            let mut expected: Rows = base.iter().filter(has).cloned().collect();
+            let Some((base, mut found)) = self.settled(node, view, &select).await? else {
+                return Ok(());
+            };
+            let has = |row: &Vec<Option<Vec<u8>>>| view == "by_c" || row[2].is_some();
+            let mut expected: Rows = base.iter().filter(|row| has(row)).cloned().collect();
             found.sort();
             expected.sort();
             if found != expected {
@@ -142,7 +140,12 @@ impl World {
             let pruned = self.rows_within(node, &text, TRUNCATE_TIMEOUT).await?;
             let pruned = pruned.unwrap_or_default();
             let count = |count: usize| Some((count as u64).to_be_bytes().to_vec());
-            if pruned != [[count(expected.len()), count(0)]] {
+            let is_as_expected = pruned == [[count(expected.len()), count(0)]];
+            let settled = match is_as_expected {
+                true => None,
+                false => self.settled(node, view, &select).await?,
+            };
+            if settled.is_some_and(|(base_afterwards, _)| base_afterwards == base) {
                 return Err(format!(
                     "{view} has {} rows, and pruned were {pruned:?}",
                     expected.len()
@@ -153,17 +156,41 @@ impl World {
         Ok(())
     }
 
-    async fn wait_built(&mut self, node: &SimulatedNode, view: &str) -> Held<()> {
+    /// Rows of the base and of a view that is built, of one moment: a truncation whose time was over may still end, and the view is
+    /// not said to be built while it does.
+    async fn settled(
+        &mut self,
+        node: &SimulatedNode,
+        view: &str,
+        select: &str,
+    ) -> Held<Option<(Rows, Rows)>> {
+        let of_base = format!("SELECT {COLUMNS} FROM k.viewed");
+        for _ in 0..SETTLED_TRIES {
+            self.wait_built(node, view).await?;
+            let Some(base) = self.all_rows(node, &of_base).await? else {
+                return Ok(None);
+            };
+            let found = self.all_rows(node, select).await?.unwrap_or_default();
+            let base_afterwards = self.all_rows(node, &of_base).await?;
+            if base_afterwards.as_ref() == Some(&base) && self.is_built(node, view).await? {
+                return Ok(Some((base, found)));
+            }
+        }
+        Err(format!("{view} or its base does not come to rest"))
+    }
+
+    async fn is_built(&mut self, node: &SimulatedNode, view: &str) -> Held<bool> {
         let text = format!(
             "SELECT view_name FROM system.built_views WHERE keyspace_name = 'k' AND view_name = '{view}'"
         );
+        let rows = self.all_rows(node, &text).await?;
+        Ok(rows.is_some_and(|rows| !rows.is_empty()))
+    }
+
+    async fn wait_built(&mut self, node: &SimulatedNode, view: &str) -> Held<()> {
         let mut pause = BUILT_ASKED_AFTER;
         for _ in 0..BUILT_TRIES {
-            if self
-                .all_rows(node, &text)
-                .await?
-                .is_some_and(|rows| !rows.is_empty())
-            {
+            if self.is_built(node, view).await? {
                 return Ok(());
             }
             tokio::time::sleep(pause).await;
