@@ -454,17 +454,17 @@ impl Shard {
     /// batch that has turns on one and waits for a later one must not be waited for by who holds the later one.
     async fn hold_table(self: &Rc<Self>, table: TableId, why: Held) -> Result<HeldBase, CqlError> {
         debug_assert_eq!(self.context.id, SCHEMA_OWNER);
+        let truncation = (why == Held::ForTruncation).then(|| self.views.truncations_of(table) + 1);
         let held = HeldBase {
             shard: self.clone(),
             table,
+            truncation,
         };
         for owner in self.context.shards() {
             let drained = self.ask(owner, move |shard| {
                 // At once: who gives up lets go with a later message.
                 shard.views.hold(table);
-                if why == Held::ForTruncation {
-                    shard.views.note_truncation(table);
-                }
+                shard.views.note_truncation(table, truncation);
                 async move {
                     while shard.views.is_written_to(table) {
                         shard.views.given_back().await;
@@ -499,16 +499,18 @@ enum Held {
 struct HeldBase {
     shard: Rc<Shard>,
     table: TableId,
+    /// Number of the truncation that it is held for. All shards know it in the end, also where not all were held.
+    truncation: Option<u64>,
 }
 
 impl Drop for HeldBase {
     fn drop(&mut self) {
-        let (table, here) = (self.table, self.shard.context.id);
+        let (table, truncation, here) = (self.table, self.truncation, self.shard.context.id);
         for owner in self.shard.context.shards().filter(|owner| *owner != here) {
-            self.shard
-                .context
-                .mailbox(owner)
-                .run(move |shard| shard.views.let_go(table));
+            self.shard.context.mailbox(owner).run(move |shard| {
+                shard.views.note_truncation(table, truncation);
+                shard.views.let_go(table);
+            });
         }
         // Not by a message: the next one to hold it does so here at once, and would lose it again.
         self.shard.views.let_go(table);

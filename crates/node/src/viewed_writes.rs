@@ -118,8 +118,12 @@ impl Views {
         self.held.borrow_mut().insert(table);
     }
 
-    pub fn note_truncation(&self, table: TableId) {
-        *self.truncations.borrow_mut().entry(table).or_default() += 1;
+    pub fn note_truncation(&self, table: TableId, number: Option<u64>) {
+        if let Some(number) = number {
+            let mut truncations = self.truncations.borrow_mut();
+            let known = truncations.entry(table).or_default();
+            *known = number.max(*known);
+        }
     }
 
     /// Returns the number of the table's truncations. What is built of a view under another number than it was begun with

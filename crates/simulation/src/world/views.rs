@@ -28,9 +28,6 @@ const COLUMNS: &str = "p, c, a, b";
 /// How often it is asked whether a view is built, at growing intervals: 50 s in all, in few lines of the trace.
 const BUILT_TRIES: u32 = 56;
 
-/// End of the error of a view that is not said to be built in time.
-pub(super) const NOT_BUILT: &str = "is not built";
-
 /// How often a view and its base are read until nothing of them changes in between.
 const SETTLED_TRIES: u32 = 5;
 
@@ -199,7 +196,7 @@ impl World {
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(BUILT_ASKED_AFTER_MAX);
         }
-        Err(format!("{view} {NOT_BUILT}"))
+        Err(format!("{view} is not built"))
     }
 
     /// `None` if there is no such table.
