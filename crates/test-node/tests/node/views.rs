@@ -497,6 +497,41 @@ fn a_truncation_that_ends_late_leaves_nothing_in_views() {
     check(&node, &views, "written to");
 }
 
+/// A truncation that was given up before all shards were held for it left them with different numbers of it: no view of the table was
+/// built any more before the next start.
+#[test]
+fn a_truncation_that_is_given_up_keeps_no_view_from_being_built() {
+    let gate = Arc::new(Mutex::new(()));
+    let at_gate = gate.clone();
+    let disk = HookedDisk::new(Arc::new(MemoryDisk::new()), move |operation, path| {
+        if operation == Operation::Sync && path.to_string_lossy().contains("commitlog/shard-00000") {
+            drop(at_gate.lock().unwrap());
+        }
+        Ok(())
+    });
+    let mut options = options(3, Arc::new(disk), Arc::new(SystemClock::new()));
+    options.truncate_request_timeout = Duration::from_millis(200);
+    let node = TestNode::start(options).unwrap();
+    make_table(&node);
+    make_view(&node, &VIEWS[0]);
+    wait_built(&node, VIEWS[0].name);
+    let hanging = gate.lock().unwrap();
+    // Some of them have their partition on the shard whose log hangs.
+    let writes: Vec<_> = (0..20)
+        .map(|p| {
+            let insert = format!("INSERT INTO k.t (p, c, a) VALUES ({p}, 1, 1)");
+            node.submit(&insert, &Execution::default())
+        })
+        .collect();
+    assert!(matches!(node.execute("TRUNCATE k.t"), Answer::Error { .. }));
+    drop(hanging);
+    writes.into_iter().for_each(|write| drop(write.wait()));
+    make_view(&node, &VIEWS[1]);
+    let views = [&VIEWS[0], &VIEWS[1]];
+    views.iter().for_each(|view| wait_built(&node, view.name));
+    check(&node, &views, "not truncated");
+}
+
 /// The views of a table that could not be truncated stayed empty until the next start.
 #[test]
 fn a_truncation_that_fails_leaves_views_as_their_base_makes_them() {
