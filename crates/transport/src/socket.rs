@@ -1,12 +1,14 @@
 //! A client's socket.
 
+use std::cell::RefCell;
 use std::io::{self, Read};
-use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use socket2::SockRef;
+use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 
 /// As much room as the receive buffer has at least.
@@ -15,26 +17,20 @@ const READ_AT_ONCE_BYTES: usize = 16 * 1024;
 /// All that is read and sent goes through here: an encrypted connection is another variant, and nobody else knows.
 pub enum Socket {
     /// TCP without encryption.
-    Plain(Rc<TcpStream>),
+    Plain(Rc<RefCell<TcpStream>>),
 }
 
 impl Socket {
     /// Takes over a connection that was accepted elsewhere; the event loop of this thread hears of it from now on.
     pub fn accepted(stream: std::net::TcpStream) -> io::Result<Socket> {
-        Ok(Socket::Plain(Rc::new(TcpStream::from_std(stream)?)))
+        Ok(Socket::Plain(Rc::new(RefCell::new(TcpStream::from_std(stream)?))))
     }
 
     /// Appends what is there to `buffer`; 0 at the end. Pending where the event loop knows of nothing.
     #[inline]
     pub fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         match self {
-            Socket::Plain(stream) => loop {
-                ready!(stream.poll_read_ready(context))?;
-                match stream.try_read_buf(buffer) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    read => return Poll::Ready(read),
-                }
-            },
+            Socket::Plain(stream) => pin!(stream.borrow_mut().read_buf(buffer)).poll(context),
         }
     }
 
@@ -43,7 +39,7 @@ impl Socket {
         let filled = buffer.len();
         buffer.resize(filled + READ_AT_ONCE_BYTES, 0);
         let read = match self {
-            Socket::Plain(stream) => (&*SockRef::from(&**stream)).read(&mut buffer[filled..]),
+            Socket::Plain(stream) => (&*SockRef::from(&*stream.borrow())).read(&mut buffer[filled..]),
         };
         buffer.truncate(filled + read.as_ref().map_or(0, |count| *count));
         read
@@ -53,13 +49,7 @@ impl Socket {
     #[inline]
     pub fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
-            Socket::Plain(stream) => loop {
-                ready!(stream.poll_write_ready(context))?;
-                match stream.try_write(bytes) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    written => return Poll::Ready(written),
-                }
-            },
+            Socket::Plain(stream) => Pin::new(&mut *stream.borrow_mut()).poll_write(context, bytes),
         }
     }
 
@@ -67,14 +57,14 @@ impl Socket {
     /// wraps. 0 where it does not tell.
     pub fn dropped_segments(&self) -> u32 {
         match self {
-            Socket::Plain(stream) => dropped_segments(stream.as_raw_fd()),
+            Socket::Plain(stream) => dropped_segments(stream.borrow().as_raw_fd()),
         }
     }
 
     /// Another descriptor of the same connection, for who goes on with it.
     pub fn duplicate(&self) -> io::Result<std::net::TcpStream> {
         match self {
-            Socket::Plain(stream) => Ok(stream.as_fd().try_clone_to_owned()?.into()),
+            Socket::Plain(stream) => Ok(stream.borrow().as_fd().try_clone_to_owned()?.into()),
         }
     }
 
@@ -86,20 +76,20 @@ impl Socket {
     }
 
     /// Says that nothing more is sent.
-    pub fn poll_shutdown(&mut self) -> Poll<io::Result<()>> {
+    pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Socket::Plain(stream) => Poll::Ready(SockRef::from(&**stream).shutdown(Shutdown::Write)),
+            Socket::Plain(stream) => Pin::new(&mut *stream.borrow_mut()).poll_shutdown(context),
         }
     }
 }
 
 /// Another hold of a socket that answers are sent through without its connection.
-pub(crate) struct SendsAtOnce(Rc<TcpStream>);
+pub(crate) struct SendsAtOnce(Rc<RefCell<TcpStream>>);
 
 impl SendsAtOnce {
     /// Sends as much as the kernel takes now. What it does not take, for whatever reason, is the connection's to send.
     pub fn send(&self, bytes: &[u8]) -> usize {
-        self.0.try_write(bytes).unwrap_or(0)
+        self.0.borrow().try_write(bytes).unwrap_or(0)
     }
 }
 

@@ -268,7 +268,7 @@ impl<S: Service> Connection<S> {
             self.transport().admission.refusing_took(&turn.work, refusing_ns);
         }
         if self.stage.is_closing() && sent.is_ready() {
-            sent = self.socket.poll_shutdown();
+            sent = self.socket.poll_shutdown(context);
         }
         if sent.is_pending() && self.sender.is_stuck(context) {
             return Poll::Ready(());
