@@ -29,6 +29,7 @@ pub mod fair_share;
 mod handover;
 mod handshake;
 mod listeners;
+mod max_min_fair;
 mod memory_reservation;
 mod message_bounds;
 pub mod metrics;
@@ -47,6 +48,7 @@ mod session;
 mod socket;
 pub mod standing_queue;
 mod turn;
+mod turn_shares;
 
 pub use admission::{Admission, TurnWork};
 pub use buffer_pool::BufferPool;

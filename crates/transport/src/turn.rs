@@ -88,6 +88,11 @@ impl Turn {
         self.now_ns = now_ns;
     }
 
+    /// As of the last look at the clock: how long it has taken, and whether its time is over.
+    pub(crate) fn taken(&self) -> (u64, bool) {
+        (self.now_ns.saturating_sub(self.began_ns), self.is_over)
+    }
+
     /// Returns whether statements of the client are kept at all: a THROW_ON_OVERLOAD client is told instead.
     #[inline]
     pub(crate) fn may_keep(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Loads that share a server: what one keeps of its goodput beside another that asks for more than there is.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::load::{Load, Part};
@@ -65,13 +66,13 @@ impl Plan {
                 ..everyone
             },
             MixKind::GreedyUser => {
-                let half = count / 2;
-                let mut logins = everyone.logins.clone();
-                logins[half..].fill(Some(greedy_login()));
+                let others = count - 1;
+                let mut logins: Vec<_> = (0..others).map(|user| Some(login(&other_user(user)))).collect();
+                logins.extend(vec![Some(login(GREEDY_USER)); count]);
                 Plan {
                     logins,
-                    lines: 0..half,
-                    other_lines: half..count,
+                    lines: 0..others,
+                    other_lines: others..others + count,
                     ..everyone
                 }
             }
@@ -79,10 +80,16 @@ impl Plan {
     }
 }
 
-fn greedy_login() -> Login {
+/// Name of one of the users that behave.
+fn other_user(number: usize) -> String {
+    format!("other_{number}")
+}
+
+/// The password of a user is its name.
+fn login(user: &str) -> Login {
     Login {
-        user: GREEDY_USER.to_owned(),
-        password: GREEDY_USER.to_owned(),
+        user: user.to_owned(),
+        password: user.to_owned(),
     }
 }
 
@@ -108,12 +115,7 @@ pub fn mix(
     let plan = Plan::of(kind, workload, options);
     let mut client = WireClient::connect(options.address, false, options.login.as_ref())?;
     if kind == MixKind::GreedyUser {
-        if options.login.is_none() {
-            return Err(WireError::NoLogin);
-        }
-        client.query(&format!(
-            "CREATE ROLE IF NOT EXISTS {GREEDY_USER} WITH PASSWORD = '{GREEDY_USER}' AND LOGIN = true"
-        ))?;
+        create_users(&mut client, &plan, options)?;
     }
     let preparation = |table| Preparation {
         table,
@@ -168,6 +170,19 @@ pub fn mix(
     })
 }
 
+fn create_users(client: &mut WireClient, plan: &Plan, options: &GoodputOptions) -> Result<(), WireError> {
+    if options.login.is_none() {
+        return Err(WireError::NoLogin);
+    }
+    let users = plan.logins.iter().flatten().map(|login| login.user.as_str());
+    for user in users.collect::<BTreeSet<_>>() {
+        client.query(&format!(
+            "CREATE ROLE IF NOT EXISTS {user} WITH PASSWORD = '{user}' AND LOGIN = true"
+        ))?;
+    }
+    Ok(())
+}
+
 /// Computes the share of the goodput alone that is left beside the other load, round by round.
 fn kept(alone: &[f64], beside: &[f64]) -> Vec<f64> {
     let rounds = beside.iter().zip(alone);
@@ -217,9 +232,9 @@ mod tests {
         let table = of(MixKind::GreedyTable);
         assert_eq!((table.lines, table.other_table), (0..16, OTHER_TABLE));
         let user = of(MixKind::GreedyUser);
-        assert_eq!((user.lines, user.other_lines), (0..8, 8..16));
-        assert_eq!(user.logins[8], Some(greedy_login()));
-        assert_eq!(user.logins[7], None);
+        assert_eq!((user.lines, user.other_lines), (0..15, 15..31));
+        assert_eq!(user.logins[14], Some(login("other_14")));
+        assert!(user.logins[15..].iter().all(|of| *of == Some(login(GREEDY_USER))));
         assert_eq!(of(MixKind::Aggregates).other_workload, GoodputWorkload::Count);
     }
 }

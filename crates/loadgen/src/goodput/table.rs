@@ -386,8 +386,8 @@ fn names(mix: &Mix) -> (&'static str, String, String) {
         ),
         MixKind::GreedyUser => (
             "a greedy user",
-            format!("{workload}, 15 shares of one user"),
-            format!("100 shares of another user ({multiple:.0}x)"),
+            format!("{workload}, 15 users with a share each"),
+            format!("another user with 100 shares over 16 connections ({multiple:.0}x)"),
         ),
     }
 }

@@ -70,7 +70,7 @@ impl Shard {
         self.context
             .transport
             .admission
-            .turn_ended(turn.began_ns, &turn.work);
+            .turn_ended(None, turn.began_ns, &turn.work);
     }
 }
 

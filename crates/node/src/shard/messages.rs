@@ -129,7 +129,7 @@ impl Shard {
     fn serve_begun_now(self: &Rc<Self>) {
         let admission = &self.context.transport.admission;
         let began_ns = self.context.look_at_clock();
-        let time_ns = admission.turn_ns(true).saturating_mul(TIMES_OF_TURN);
+        let time_ns = admission.turn_ns().saturating_mul(TIMES_OF_TURN);
         let mut messages = self.messages.taken.take();
         let (mut took_ns, mut requests) = (0, 0);
         while took_ns < time_ns {

@@ -142,6 +142,8 @@ impl<S: Service> Connection<S> {
     pub(super) fn open(&mut self) {
         self.receiver.reader.ready();
         self.stage = Stage::Open;
+        let user = self.serving.session.user();
+        self.user_turns = self.transport().admission.turns_of(user);
     }
 
     /// The next answer is the last: the client is to read it and close.

@@ -27,10 +27,12 @@ use crate::context::TransportContext;
 use crate::deadline::nanoseconds;
 use crate::handshake::Stage;
 use crate::metrics::ConnectionRefusal;
+use crate::read_rotation::Reader;
 use crate::service::Service;
 use crate::session::Session;
 use crate::socket::Socket;
 use crate::turn::{Turn, TurnLimits};
+use crate::turn_shares::UserTurns;
 use receiver::Receiver;
 use sender::Sender;
 use serving::{OUTPUT_BYTES_MAX, Serving};
@@ -46,6 +48,8 @@ pub(crate) struct Connection<S: Service> {
     /// Since when nothing has happened on it, while connections are drained; on the thread's clock.
     quiet_since_ns: Option<u64>,
     read_pause: ReadPause,
+    /// Turns of all connections of its user.
+    user_turns: Rc<UserTurns>,
 }
 
 /// State of a connection's pauses in being read.
@@ -90,6 +94,7 @@ impl<S: Service> Connection<S> {
             sender: Sender::new(limits.connections.answer_timeout),
             quiet_since_ns: None,
             read_pause: ReadPause::default(),
+            user_turns: transport.admission.turns_of(None),
             serving: Serving {
                 service,
                 registry,
@@ -172,7 +177,7 @@ impl<S: Service> Connection<S> {
         let session = &self.serving.session;
         let throws_on_overload = session.client().throws_on_overload;
         let limits = TurnLimits {
-            turn_ns: admission.turn_ns(throws_on_overload),
+            turn_ns: admission.turn_ns_of(&self.user_turns, throws_on_overload),
             wait_ns_max: admission.wait_ns_max(throws_on_overload),
             throws_on_overload,
             is_out_of_memory: !session.outbox().has_room(),
@@ -188,9 +193,13 @@ impl<S: Service> Connection<S> {
             transport.metrics.count_errors(ErrorCode::Overloaded, overloaded);
         }
         self.read_pause.was_refused = turn.work.has_refused();
-        let requests = turn.work.handled + overloaded;
+        let requests = turn.work.requests();
         self.serving.session.count_requests(requests);
-        transport.admission.turn_ended(turn.began_ns, &turn.work);
+        transport
+            .admission
+            .turn_ended(Some(self.id), turn.began_ns, &turn.work);
+        let (took_ns, was_cut) = turn.taken();
+        self.user_turns.turn_ended(took_ns, was_cut);
         self.receiver.give_back(transport);
     }
 
@@ -247,7 +256,9 @@ impl<S: Service> Connection<S> {
         }
         self.serving.service.before_turn();
         let now_ns = self.transport().look_at_clock();
-        self.transport().admission.turn_begins(now_ns);
+        let admission = &self.transport().admission;
+        admission.turn_begins(now_ns);
+        admission.turn_of_user_begins(&self.user_turns);
         let Some(mut has_more) = self.receive_in_turn(context, now_ns, was_listening) else {
             return Poll::Pending;
         };
@@ -292,11 +303,8 @@ impl<S: Service> Connection<S> {
         if self.is_to_leave() {
             return Some(false);
         }
-        let admission = &self.serving.service.transport().admission;
         // The order of what is kept is worth nothing without what came last.
-        if self.serving.backlog.is_empty()
-            && admission.must_wait(self.id, self.read_pause.was_refused, context.waker())
-        {
+        if self.serving.backlog.is_empty() && self.must_wait(context) {
             self.read_pause.is_paused = true;
             return None;
         }
@@ -305,6 +313,22 @@ impl<S: Service> Connection<S> {
         }
         self.receiver.set_listening(was_listening);
         Some(self.receive(context, now_ns))
+    }
+
+    /// Returns whether it is to be left unread until it is woken.
+    #[inline]
+    fn must_wait(&self, context: &Context<'_>) -> bool {
+        let was_refused = self.read_pause.was_refused;
+        let admission = &self.transport().admission;
+        if !admission.may_have_to_wait(was_refused) {
+            return false;
+        }
+        let reader = Reader {
+            connection: self.id,
+            user: self.serving.session.user(),
+            was_refused,
+        };
+        admission.must_wait(reader, context.waker())
     }
 
     /// Ready once the connection has come to its end; if not, it is woken where there is more to do.

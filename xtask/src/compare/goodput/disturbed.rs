@@ -133,7 +133,7 @@ fn draw() -> Result<(), TaskError> {
          stopped is answered after it.\n\n\
          **Who has to live with whom.** Point reads beside aggregates at ten times of what can be done of them, nine reads for each; and one that \
          sends 100 shares beside others that send 15, each a sixteenth of 0.8x: a connection of sixteen, a table (over the same connections), or a \
-         user (with half of the connections). Kept is what the others' goodput is beside it, of what it is without, in the median of rounds in \
+         user of sixteen (with sixteen connections, where the others have one each). Kept is what the others' goodput is beside it, of what it is without, in the median of rounds in \
          which both take turns.\n\n![what became of requests](disturbed.svg)\n",
     );
     let _infallible = write!(page, "{}", goodput::to_markdown(&reports));

@@ -7,6 +7,7 @@
 //! estimated. Decision 13 has the reasons and the measurements.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
@@ -17,9 +18,10 @@ use tokio::sync::Notify;
 
 use crate::deadline::nanoseconds;
 use crate::memory_reservation::MemoryReservations;
-use crate::read_rotation::{ReadRotation, Refusing};
+use crate::read_rotation::{ReadRotation, Reader, Refusing};
 use crate::request_memory::RequestMemory;
 use crate::standing_queue::{QUEUE_DELAY_TARGET, StandingQueue};
+use crate::turn_shares::{TurnShares, UserTurns};
 
 /// Time of all turns of a round together, at most: then no connection waits longer than the target for the next.
 const ROUND_NS: u64 = QUEUE_DELAY_TARGET.as_nanos() as u64;
@@ -91,6 +93,7 @@ pub struct Admission {
     refusal_ns: Cell<u64>,
     rotation: RefCell<ReadRotation>,
     standing: RefCell<StandingQueue>,
+    shares: TurnShares,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -144,6 +147,11 @@ impl TurnWork {
     /// How many were answered OVERLOADED.
     pub fn overloaded(&self) -> u64 {
         self.refused + self.shed
+    }
+
+    /// How many were begun or refused.
+    pub(crate) fn requests(&self) -> u64 {
+        self.handled + self.overloaded()
     }
 
     /// Returns whether anything was refused for what there is to do.
@@ -206,6 +214,7 @@ impl Admission {
             refusal_ns: Cell::new(REFUSAL_NS_FIRST),
             rotation: RefCell::default(),
             standing: RefCell::default(),
+            shares: TurnShares::default(),
         }
     }
 
@@ -222,6 +231,17 @@ impl Admission {
             self.is_marking.set(true);
             self.mark_rounds.notify_one();
         }
+    }
+
+    /// Turns of the user that has logged in on a connection, if anybody has.
+    pub(crate) fn turns_of(&self, user: Option<Arc<str>>) -> Rc<UserTurns> {
+        self.shares.of(user)
+    }
+
+    /// The turn that begins is of a user's connection.
+    #[inline]
+    pub(crate) fn turn_of_user_begins(&self, user: &Rc<UserTurns>) {
+        self.shares.turn_begins(user);
     }
 
     /// The earliest moment at which what a socket holds now can have come, if the socket was empty at `empty_ns` and its
@@ -242,20 +262,33 @@ impl Admission {
         self.advance_rotation(now_ns);
     }
 
-    /// How long a connection may be served before the others get their turn; a quarter of a round is the connections', whatever others
-    /// have begun on this thread.
-    pub fn turn_ns(&self, throws_on_overload: bool) -> u64 {
-        if !self.is_on {
-            return u64::MAX;
-        }
+    /// Time of all turns of a round, at most; a quarter of a round is the connections', whatever others have begun on this thread.
+    fn round_ns(&self, throws_on_overload: bool) -> u64 {
         let less_of_others = |round_ns: u64, others_ns: u64| round_ns - others_ns.min(round_ns / 4 * 3);
-        let round_ns = match (self.has_begun.get(), self.others_ns_of_last_round.get()) {
+        match (self.has_begun.get(), self.others_ns_of_last_round.get()) {
             (true, _) => ROUND_BESIDE_BEGUN_NS,
             (false, 0) => ROUND_NS,
             (false, others_ns) if throws_on_overload => less_of_others(ROUND_NS, others_ns),
             (false, others_ns) => less_of_others(ROUND_OF_KEPT_NS, others_ns),
-        };
-        (round_ns / u64::from(self.turns_of_last_round.get().max(1))).clamp(TURN_NS_MIN, TURN_NS_MAX)
+        }
+    }
+
+    /// How long any one may be served before the others get their turn.
+    pub fn turn_ns(&self) -> u64 {
+        let turns = u64::from(self.turns_of_last_round.get().max(1));
+        self.limited(self.round_ns(true) / turns)
+    }
+
+    /// How long a connection of a user may be served before the others get their turn.
+    pub(crate) fn turn_ns_of(&self, user: &UserTurns, throws_on_overload: bool) -> u64 {
+        self.limited(self.shares.turn_ns(user, self.round_ns(throws_on_overload)))
+    }
+
+    fn limited(&self, turn_ns: u64) -> u64 {
+        match self.is_on {
+            true => turn_ns.clamp(TURN_NS_MIN, TURN_NS_MAX),
+            false => u64::MAX,
+        }
     }
 
     /// Accounts for the time of what others have begun on this thread, between two turns.
@@ -283,9 +316,9 @@ impl Admission {
         }
     }
 
-    /// Accounts for the work of a turn that began at `now_ns`, for the next turns and the metrics.
+    /// Accounts for the work of a turn that began at `now_ns`, of `connection` if there is one, for the next turns and the metrics.
     #[inline]
-    pub fn turn_ended(&self, now_ns: u64, work: &TurnWork) {
+    pub fn turn_ended(&self, connection: Option<u64>, now_ns: u64, work: &TurnWork) {
         self.refused.set(self.refused.get() + work.refused);
         self.standing.borrow_mut().saw(work.delay_ns_max, now_ns);
         let window = &mut *self.window.borrow_mut();
@@ -296,8 +329,11 @@ impl Admission {
         if !work.is_draining_backlog {
             window.refusing_ns += work.refusing() * self.refusal_ns.get();
             window.receiving_ns += work.receiving_ns.min(RECEIVING_NS_MAX);
-            window.messages += work.handled + work.overloaded();
+            window.messages += work.requests();
             window.overloaded += work.overloaded() + work.refused_begun;
+            if let Some(connection) = connection.filter(|_| self.is_refusing.get()) {
+                self.rotation.borrow_mut().brought(connection, work.requests());
+            }
         }
         window.delay_ns_max = window.delay_ns_max.max(work.delay_ns_max);
         if now_ns.saturating_sub(window.began_ns) >= WINDOW_NS {
@@ -307,10 +343,11 @@ impl Admission {
 
     #[cold]
     fn window_ended(&self, window: &mut Window, now_ns: u64) {
-        let refusing_permille =
-            window.all_refusing_ns() * 1_000 / now_ns.saturating_sub(window.began_ns).max(1);
+        let window_ns = now_ns.saturating_sub(window.began_ns).max(1);
+        let refusing_permille = window.all_refusing_ns() * 1_000 / window_ns;
         self.is_refusing.set(window.has_refused);
         self.rotation.borrow_mut().window_ended(&Refusing {
+            window_ns,
             permille: refusing_permille,
             served: window.messages - window.overloaded,
             refused: window.overloaded,
@@ -336,16 +373,16 @@ impl Admission {
         self.refusal_ns.set((known_ns * 15 + refusal_ns).div_ceil(16));
     }
 
-    /// Returns whether a connection is to be left unread for a while because refusing costs too much; it is woken when its
-    /// turn to be read comes. `was_refused`: whether something of it was refused in its last turn.
+    /// Returns whether a connection of which something was refused in its last turn, or not, may have to wait to be read.
     #[inline]
-    pub(crate) fn must_wait(&self, connection: u64, was_refused: bool, waker: &Waker) -> bool {
-        if !self.is_on || (!was_refused && self.rotation.borrow().is_empty()) {
-            return false;
-        }
-        self.rotation
-            .borrow_mut()
-            .must_wait(connection, was_refused, waker)
+    pub(crate) fn may_have_to_wait(&self, was_refused: bool) -> bool {
+        self.is_on && (was_refused || !self.rotation.borrow().is_empty())
+    }
+
+    /// Returns whether a connection is to be left unread for a while because refusing costs too much; it is woken when its
+    /// turn to be read comes.
+    pub(crate) fn must_wait(&self, reader: Reader, waker: &Waker) -> bool {
+        self.rotation.borrow_mut().must_wait(reader, waker)
     }
 
     /// It asks for nothing any more.
@@ -398,6 +435,7 @@ impl Admission {
         self.turns_of_last_round.set(self.turns_in_round.replace(0));
         self.others_ns_of_last_round
             .set(self.others_ns_in_round.replace(0));
+        self.shares.round_began(ROUND_NS);
     }
 
     /// Marks where rounds begin while the shard is busy: a task that yields comes back when every task that was ready
@@ -412,230 +450,11 @@ impl Admission {
             }
             self.is_marking.set(false);
             self.turns_of_last_round.set(0);
+            self.shares.rounds_ended();
             self.others_ns_of_last_round.set(0);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: u64 = 1_000_000;
-
-    fn admission() -> (Admission, Arc<AtomicBool>) {
-        let has_slept = Arc::new(AtomicBool::new(true));
-        (
-            Admission::with_limits(
-                true,
-                1_000 * MS,
-                RequestMemory::with_limit(1 << 20),
-                has_slept.clone(),
-            ),
-            has_slept,
-        )
-    }
-
-    #[test]
-    fn what_is_read_after_a_sleep_came_after_it() {
-        let (admission, has_slept) = admission();
-        admission.turn_begins(100 * MS);
-        assert_eq!(admission.earliest_arrival(20 * MS), 100 * MS);
-        admission.turn_begins(110 * MS);
-        assert_eq!(admission.earliest_arrival(20 * MS), 100 * MS);
-        assert_eq!(admission.earliest_arrival(105 * MS), 105 * MS);
-        has_slept.store(true, Ordering::Relaxed);
-        admission.turn_begins(120 * MS);
-        assert_eq!(admission.earliest_arrival(105 * MS), 120 * MS);
-    }
-
-    #[test]
-    fn a_shard_that_does_not_sleep_knows_the_round_before_the_last() {
-        let (admission, _) = admission();
-        admission.turn_begins(100 * MS);
-        for round_ms in [110, 120, 130] {
-            (0..10).for_each(|_| admission.turn_begins(round_ms * MS));
-            admission.round_began(round_ms * MS);
-        }
-        assert_eq!(admission.earliest_arrival(0), 120 * MS);
-        // Ten connections share a round.
-        assert_eq!(admission.turn_ns(true), ROUND_NS / 10);
-    }
-
-    /// A shard did nothing but long reads for seconds, and a request that had come just now was refused for its age.
-    #[test]
-    fn a_shard_without_turns_knows_when_its_timers_went_off() {
-        let (admission, _) = admission();
-        admission.turn_begins(100 * MS);
-        admission.timer_went_off(5_000 * MS);
-        assert_eq!(admission.earliest_arrival(0), 100 * MS);
-        admission.timer_went_off(5_005 * MS);
-        assert_eq!(admission.earliest_arrival(0), 5_000 * MS);
-        assert_eq!(admission.earliest_arrival(5_001 * MS), 5_001 * MS);
-    }
-
-    #[test]
-    fn only_clients_that_ask_for_it_are_refused_early() {
-        let (admission, _) = admission();
-        assert_eq!(admission.wait_ns_max(true), 25 * MS);
-        for ms in 0..200 {
-            admission.turn_ended(ms * MS, &refusing(1));
-        }
-        assert_eq!(admission.wait_ns_max(true), 5 * MS);
-        assert_eq!(admission.wait_ns_max(false), 1_000 * MS);
-        let off = Admission::with_limits(false, MS, RequestMemory::with_limit(usize::MAX), Arc::default());
-        assert_eq!(off.wait_ns_max(true), u64::MAX);
-    }
-
-    fn refusing(refused: u64) -> TurnWork {
-        TurnWork {
-            refused,
-            delay_ns_max: 8 * MS,
-            ..TurnWork::default()
-        }
-    }
-
-    /// How many of 16 connections are read once windows with so much refusing have passed.
-    fn read_of_sixteen(work: &TurnWork) -> usize {
-        let (admission, _) = admission();
-        let must_wait = |connection| admission.must_wait(connection, true, Waker::noop());
-        (0..16).for_each(|connection| assert!(!must_wait(connection)));
-        for window in 1..100 {
-            admission.turn_ended(window * WINDOW_NS, work);
-        }
-        (0..16).filter(|&connection| !must_wait(connection)).count()
-    }
-
-    #[test]
-    fn where_refusing_costs_too_much_connections_take_turns() {
-        let tenth = WINDOW_NS / 10 / REFUSAL_NS_FIRST;
-        assert_eq!(read_of_sixteen(&refusing(tenth)), 1);
-        let shed = TurnWork {
-            shed: tenth / REFUSALS_OF_SHEDDING,
-            ..TurnWork::default()
-        };
-        assert_eq!(read_of_sixteen(&shed), 1);
-        // A connection that is not refused anything is not among them.
-        let (admission, _) = admission();
-        admission.must_wait(1, true, Waker::noop());
-        (1..100).for_each(|window| admission.turn_ended(window * WINDOW_NS, &refusing(tenth)));
-        assert!(!admission.must_wait(99, false, Waker::noop()));
-    }
-
-    /// At twice the capacity each request came in a segment of its own, and reading what was refused took a tenth of the
-    /// core; the refusals by themselves took a hundredth, so everything was read.
-    #[test]
-    fn what_reading_takes_of_the_refused_counts_as_refusing() {
-        let (admission, _) = admission();
-        let must_wait = |connection| admission.must_wait(connection, true, Waker::noop());
-        (0..16).for_each(|connection| assert!(!must_wait(connection)));
-        assert!(!admission.is_refusing());
-        let turn = TurnWork {
-            refused: 20,
-            handled: 20,
-            receiving_ns: 400_000,
-            ..TurnWork::default()
-        };
-        for turns in 0..1_000 {
-            admission.turn_ended(turns * 2 * MS, &turn);
-            assert!(admission.is_refusing());
-        }
-        assert_eq!((0..16).filter(|&connection| !must_wait(connection)).count(), 1);
-        // Where nothing is refused reading costs what it must.
-        for turns in 1_000..1_200 {
-            admission.turn_ended(turns * 2 * MS, &TurnWork { refused: 0, ..turn });
-        }
-        assert!(!admission.is_refusing());
-        assert_eq!((0..16).filter(|&connection| !must_wait(connection)).count(), 16);
-    }
-
-    /// At 10 times the load, nine tenths are refused: that alone is no reason to leave connections unread.
-    #[test]
-    fn where_refusing_costs_little_all_are_read() {
-        let cheap = WINDOW_NS / 100 / REFUSAL_NS_FIRST;
-        assert_eq!(read_of_sixteen(&refusing(cheap)), 16);
-        // What gathered while a connection was left unread is no sign of too many that are read.
-        let gathered = TurnWork {
-            is_draining_backlog: true,
-            ..refusing(10 * cheap)
-        };
-        assert_eq!(read_of_sixteen(&gathered), 16);
-    }
-
-    #[test]
-    fn what_refusing_costs_is_measured() {
-        let (admission, _) = admission();
-        let work = refusing(1_000);
-        assert!(work.is_all_refusals());
-        (0..200).for_each(|_| admission.refusing_took(&work, 500_000));
-        assert!((480..=515).contains(&admission.refusal_ns.get()));
-        admission.refusing_took(&work, 1_000_000_000);
-        assert!(
-            admission.refusal_ns.get() < 550,
-            "the thread did not run meanwhile"
-        );
-        let mixed = TurnWork { handled: 1, ..work };
-        assert!(!mixed.is_all_refusals() && !refusing(3).is_all_refusals());
-    }
-
-    /// Greedy connections keep each turn busy to its end; the others need little. Counted in simulated nanoseconds.
-    #[test]
-    fn a_greedy_connection_gets_no_more_time_than_what_others_leave() {
-        let (admission, _) = admission();
-        const OTHERS_NS: u64 = 20_000;
-        const GREEDY: usize = 3;
-        let mut now_ns = 0;
-        let mut longest_round_ns = 0;
-        for _ in 0..1_000 {
-            let began_ns = now_ns;
-            for connection in 0..20 {
-                admission.turn_begins(now_ns);
-                let wanted_ns = if connection < GREEDY { u64::MAX } else { OTHERS_NS };
-                now_ns += wanted_ns.min(admission.turn_ns(true));
-            }
-            admission.round_began(now_ns);
-            longest_round_ns = longest_round_ns.max(now_ns - began_ns);
-        }
-        // The first round knows nothing of the others yet.
-        assert!(
-            longest_round_ns <= GREEDY as u64 * TURN_NS_MAX + 17 * OTHERS_NS,
-            "{longest_round_ns}"
-        );
-        assert!(longest_round_ns <= ROUND_NS, "{longest_round_ns}");
-    }
-
-    /// With an inbox that took as long as all turns together, sockets waited for two rounds.
-    #[test]
-    fn what_others_have_begun_is_taken_off_the_turns_of_the_next_round() {
-        let (admission, _) = admission();
-        let round = |others_ns: u64, now_ms: u64| {
-            let turns_ns = |throws_on_overload| admission.turn_ns(throws_on_overload) * 5;
-            (0..5).for_each(|_| admission.turn_begins(now_ms * MS));
-            admission.served_others(others_ns);
-            admission.round_began(now_ms * MS);
-            [turns_ns(true), turns_ns(false)]
-        };
-        assert_eq!(round(0, 100), [ROUND_NS; 2]);
-        assert_eq!(round(MS, 110), [ROUND_NS - MS, ROUND_NS / 2 - MS]);
-        assert_eq!(round(20 * MS, 120), [ROUND_NS / 4, ROUND_NS / 8]);
-        assert_eq!(round(0, 130), [ROUND_NS; 2]);
-    }
-
-    /// Connections were all read on, whatever was refused for another thread's sake: that cost more than it saved.
-    #[test]
-    fn requests_refused_for_another_threads_sake_count_for_the_read_rotation() {
-        let (admission, _) = admission();
-        let must_wait = |connection| admission.must_wait(connection, true, Waker::noop());
-        (0..16).for_each(|connection| assert!(!must_wait(connection)));
-        for now_ms in 100..200 {
-            let work = TurnWork {
-                handled: 1_000,
-                refused_begun: 900,
-                ..TurnWork::default()
-            };
-            assert!(work.has_refused() && work.overloaded() == 0);
-            admission.turn_ended(now_ms * MS, &work);
-        }
-        assert!((0..16).any(must_wait));
-    }
-}
+mod tests;
