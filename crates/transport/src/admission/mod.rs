@@ -238,6 +238,12 @@ impl Admission {
         self.shares.of(user)
     }
 
+    /// Returns whether a user's connection is to be left alone until it is woken, because others have not had as much of the thread.
+    #[inline]
+    pub(crate) fn must_wait_for_others(&self, user: &Rc<UserTurns>, waker: &Waker) -> bool {
+        self.is_on && self.shares.must_wait(user, ROUND_NS, waker)
+    }
+
     /// The turn that begins is of a user's connection.
     #[inline]
     pub(crate) fn turn_of_user_begins(&self, user: &Rc<UserTurns>) {
@@ -435,7 +441,7 @@ impl Admission {
         self.turns_of_last_round.set(self.turns_in_round.replace(0));
         self.others_ns_of_last_round
             .set(self.others_ns_in_round.replace(0));
-        self.shares.round_began(ROUND_NS);
+        self.shares.round_began(now_ns);
     }
 
     /// Marks where rounds begin while the shard is busy: a task that yields comes back when every task that was ready

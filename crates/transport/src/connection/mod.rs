@@ -254,6 +254,10 @@ impl<S: Service> Connection<S> {
         if !self.may_read() {
             return Poll::Pending;
         }
+        let admission = &self.transport().admission;
+        if admission.must_wait_for_others(&self.user_turns, context.waker()) {
+            return Poll::Pending;
+        }
         self.serving.service.before_turn();
         let now_ns = self.transport().look_at_clock();
         let admission = &self.transport().admission;
