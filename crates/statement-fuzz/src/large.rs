@@ -9,7 +9,7 @@ const ITEMS_MAX: usize = 130_000;
 const BYTES_MAX: usize = 4 << 20;
 
 /// Each form grows with its number of items.
-const FORMS: [fn(usize) -> String; 26] = [
+const FORMS: [fn(usize) -> String; 28] = [
     |count| {
         format!(
             "INSERT INTO fuzz.b (k, c, d, l) VALUES ('a', 1, now(), [{}])",
@@ -78,6 +78,18 @@ const FORMS: [fn(usize) -> String; 26] = [
         format!(
             "INSERT INTO fuzz.a (k, v) VALUES (1, '{}')",
             "x".repeat(bytes(count))
+        )
+    },
+    |count| {
+        format!(
+            "INSERT INTO fuzz.a (k, v) VALUES (1, '{}')",
+            "é€𝛑".repeat(bytes(count) / 9)
+        )
+    },
+    |count| {
+        format!(
+            "SELECT * FROM fuzz.a WHERE v IN ({}) ALLOW FILTERING",
+            list(count, "'é€𝛑'")
         )
     },
     |count| {

@@ -22,6 +22,7 @@ pub mod validate;
 pub mod from_text;
 pub mod json;
 pub mod literal;
+pub mod utf8;
 pub mod value;
 
 pub mod partition_key;

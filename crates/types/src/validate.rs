@@ -2,6 +2,7 @@
 
 use crate::cql_type::{CqlType, UserType};
 use crate::marshal_error::MarshalError;
+use crate::utf8::from_utf8;
 use crate::value::collection::{CollectionElements, SIZE_BYTES};
 use crate::value::duration::Duration;
 use crate::value::tuple::TupleComponents;
@@ -78,10 +79,10 @@ fn validate_timeuuid(bytes: &[u8]) -> Result<(), MarshalError> {
 }
 
 fn validate_text(bytes: &[u8]) -> Result<(), MarshalError> {
-    if std::str::from_utf8(bytes).is_ok() || is_cassandra_utf8(bytes) {
-        Ok(())
-    } else {
-        Err(MarshalError::NotUtf8)
+    match from_utf8(bytes) {
+        Ok(_) => Ok(()),
+        Err(offset) if is_cassandra_utf8(&bytes[offset..]) => Ok(()),
+        Err(_) => Err(MarshalError::NotUtf8),
     }
 }
 

@@ -7,6 +7,7 @@ use helenus_protocol::request::Value;
 use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_types::CqlType;
 use helenus_types::json::{JsonError, JsonObject, JsonValue, MapParsed, shown, unquoted_name};
+use helenus_types::utf8::from_utf8;
 
 use super::operation::{Change, Operation};
 use crate::CqlError;
@@ -144,7 +145,7 @@ impl JsonSource {
             Value::Null => return Err(no_map()),
             Value::Unset => b"",
         };
-        let text = str::from_utf8(bytes).map_err(|_| invalid!("String didn't validate."))?;
+        let text = from_utf8(bytes).map_err(|_| invalid!("String didn't validate."))?;
         let decoded = decode(text, &self.columns, self.default, options.clock().now_ms())?;
         Ok(DecodedRow(decoded))
     }

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use helenus_types::utf8::from_utf8;
+
 use super::DecodeError;
 use crate::consistency::Consistency;
 
@@ -184,9 +186,7 @@ impl<'a> WireReader<'a> {
 
 #[inline]
 fn utf8(bytes: &[u8]) -> Result<&str, DecodeError> {
-    std::str::from_utf8(bytes).map_err(|error| DecodeError::NotUtf8 {
-        offset: error.valid_up_to(),
-    })
+    from_utf8(bytes).map_err(|offset| DecodeError::NotUtf8 { offset })
 }
 
 #[cfg(test)]
