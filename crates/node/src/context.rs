@@ -179,7 +179,7 @@ impl ShardContext {
             timestamp_us: parameters.default_timestamp,
             now_s: parameters
                 .now_in_seconds
-                .unwrap_or((server_timestamp_us / 1_000_000) as u32),
+                .unwrap_or_else(|| self.timestamps.wall_s_at(server_timestamp_us)),
             server_timestamp_us,
             deadline_ns: u64::MAX,
             answer_bytes_max: self.answer_bytes_max,

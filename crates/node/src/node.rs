@@ -251,7 +251,8 @@ impl AssembledNode {
                 resolved: opened.resolved.clone(),
                 passwords: passwords.clone(),
                 background: BackgroundThreads::start(threads, id.0, mailbox).map_err(StartError::Thread)?,
-                planner: Planner::start(threads, id.0, mailbox).map_err(StartError::Thread)?,
+                planner: Planner::start(threads, id.0, mailbox, &opened.schema)
+                    .map_err(StartError::Thread)?,
             };
             shards.push(AssembledShard { parts, inbox });
         }

@@ -16,7 +16,7 @@ use helenus_engine::prepare::prepare_within;
 use helenus_engine::{CqlError, Prepared};
 use helenus_protocol::frame::{Envelope, EnvelopeHeader};
 use helenus_protocol::request::{Batch, BatchStatement, Request};
-use helenus_schema::Schema;
+use helenus_schema::{Schema, TableMetadata};
 use helenus_transport::request_memory::Account;
 use helenus_transport::round_robin::RoundRobinQueue;
 use helenus_vfs::{Threads, Urgency, Worker};
@@ -27,7 +27,11 @@ use crate::shard::mailbox::Mailbox;
 
 /// Texts up to so many bytes are planned where they arrive: `SELECT` with a thousand columns of one letter each, which
 /// takes less than a millisecond. Statements of applications are shorter by far.
-pub(crate) const PLANNED_AT_ONCE_BYTES_MAX: usize = 4 << 10;
+const PLANNED_AT_ONCE_BYTES_MAX: usize = 4 << 10;
+
+/// With a table of more columns than so many, nothing is planned where it arrives: `SELECT *` takes half a microsecond for each. The
+/// tables of applications have some dozens.
+const COLUMNS_PLANNED_AT_ONCE_MAX: usize = 1_000;
 
 /// Requests that wait to be planned; they are held in memory that is charged, which most of the time is less.
 const WAITING_MAX: usize = 4_096;
@@ -52,6 +56,8 @@ pub(crate) struct Planner {
     /// waits for.
     waiting: RefCell<RoundRobinQueue<usize, Job>>,
     is_busy: Cell<bool>,
+    /// Texts up to so many bytes are planned where they arrive.
+    at_once_bytes_max: Cell<usize>,
     /// Plans, and what they were bound to, of requests that may not be over yet. Freeing one takes as long as making it.
     retired: RefCell<Vec<Arc<dyn Send + Sync>>>,
 }
@@ -72,18 +78,43 @@ impl Drop for JobOver {
 }
 
 impl Planner {
-    pub fn start(threads: &dyn Threads, shard: u16, mailbox: &Mailbox) -> io::Result<Self> {
+    pub fn start(threads: &dyn Threads, shard: u16, mailbox: &Mailbox, schema: &Schema) -> io::Result<Self> {
         let worker = Worker::start(threads, format!("plan-{shard}"), Urgency::Answers, |job: Job| {
             // Whoever waits for it is told by what the job drops.
             let _reported = catch(job);
         })?;
-        Ok(Planner {
+        let planner = Planner {
             worker: RefCell::new(worker),
             mailbox: mailbox.clone(),
             waiting: RefCell::new(RoundRobinQueue::new(WAITING_MAX, WAITING_OF_CONNECTION_MAX)),
             is_busy: Cell::new(false),
+            at_once_bytes_max: Cell::new(PLANNED_AT_ONCE_BYTES_MAX),
             retired: RefCell::default(),
-        })
+        };
+        planner.set_schema(schema);
+        Ok(planner)
+    }
+
+    /// The schema has changed.
+    pub fn set_schema(&self, schema: &Schema) {
+        let is_wide = |table: &Arc<TableMetadata>| table.columns.len() > COLUMNS_PLANNED_AT_ONCE_MAX;
+        let mut keyspaces = schema.keyspaces.values();
+        let has_wide_tables = keyspaces.any(|keyspace| keyspace.tables.values().any(is_wide));
+        self.at_once_bytes_max.set(match has_wide_tables {
+            true => 0,
+            false => PLANNED_AT_ONCE_BYTES_MAX,
+        });
+    }
+
+    /// Returns whether a text is planned where it arrives.
+    pub fn plans_at_once(&self, text: &str) -> bool {
+        text.len() <= self.at_once_bytes_max.get()
+    }
+
+    /// Returns whether the texts of a batch are.
+    pub fn plans_batch_at_once(&self, batch: &Batch<'_>, body_bytes: usize) -> bool {
+        let bytes_max = self.at_once_bytes_max.get();
+        body_bytes <= bytes_max || texts_of(batch).map(str::len).sum::<usize>() <= bytes_max
     }
 
     /// Runs `work` on the planner's thread and returns its result; `None` if it panicked or the node is stopping.
@@ -197,10 +228,4 @@ fn texts_of<'a>(batch: &Batch<'a>) -> impl Iterator<Item = &'a str> {
         BatchStatement::Text(text) => Some(text),
         BatchStatement::Prepared(_) => None,
     })
-}
-
-/// Returns whether the texts of a batch are too long to be planned where they arrive.
-pub(crate) fn is_long(batch: &Batch<'_>, body_bytes: usize) -> bool {
-    body_bytes > PLANNED_AT_ONCE_BYTES_MAX
-        && texts_of(batch).map(str::len).sum::<usize>() > PLANNED_AT_ONCE_BYTES_MAX
 }

@@ -26,7 +26,6 @@ use crate::execution::Statement;
 use crate::forward::OwnedBatch;
 use crate::metrics::RequestKind;
 use crate::panic_boundary::catch;
-use crate::planning::{PLANNED_AT_ONCE_BYTES_MAX, is_long};
 use crate::session::RequestContext;
 use crate::shard::Shard;
 
@@ -85,11 +84,13 @@ impl Shard {
         request: &Request<'_>,
     ) -> Option<Result<(), CqlError>> {
         match request {
-            Request::Query(query) if query.text.len() <= PLANNED_AT_ONCE_BYTES_MAX => {
+            Request::Query(query) if self.planner.plans_at_once(query.text) => {
                 Some(self.query(context, query))
             }
-            Request::Batch(batch) if !is_long(batch, envelope.body.len()) => Some(self.batch(context, batch)),
-            Request::Prepare(prepare) if prepare.text.len() <= PLANNED_AT_ONCE_BYTES_MAX => {
+            Request::Batch(batch) if self.planner.plans_batch_at_once(batch, envelope.body.len()) => {
+                Some(self.batch(context, batch))
+            }
+            Request::Prepare(prepare) if self.planner.plans_at_once(prepare.text) => {
                 Some(self.prepare(context, prepare))
             }
             Request::Query(Query { text, .. }) | Request::Prepare(Prepare { text, .. }) => {

@@ -16,6 +16,8 @@ const AHEAD_US_MAX: i64 = 24 * 60 * 60 * 1_000_000;
 pub(crate) struct Timestamps {
     clock: Arc<dyn Clock>,
     last_us: Cell<i64>,
+    /// The wall clock when that was given out.
+    wall_us: Cell<i64>,
     timeuuids: RefCell<TimeuuidGenerator>,
 }
 
@@ -24,15 +26,30 @@ impl Timestamps {
         Timestamps {
             clock,
             last_us: Cell::new(0),
+            wall_us: Cell::new(0),
             timeuuids: RefCell::new(TimeuuidGenerator::new(timeuuid_seed)),
         }
     }
 
     /// A write timestamp, later than any that was given out before.
     pub fn next_us(&self) -> i64 {
-        let timestamp_us = self.clock.wall_us().max(self.last_us.get() + 1);
+        let wall_us = self.clock.wall_us();
+        self.wall_us.set(wall_us);
+        let timestamp_us = wall_us.max(self.last_us.get() + 1);
         self.last_us.set(timestamp_us);
         timestamp_us
+    }
+
+    /// The wall clock at a time that was just given out, which is later where the clock went back, or that was looked at. What is written
+    /// expires by the clock by which it is read.
+    pub fn wall_s_at(&self, server_timestamp_us: i64) -> u32 {
+        let is_last = server_timestamp_us == self.last_us.get();
+        let wall_us = if is_last {
+            self.wall_us.get()
+        } else {
+            server_timestamp_us
+        };
+        (wall_us / 1_000_000) as u32
     }
 
     /// A timestamp that makes visible what is written: later than what this shard has given out, than when the request

@@ -11,7 +11,7 @@ use helenus_protocol::frame::{Envelope, EnvelopeFlags};
 use helenus_protocol::request::Request;
 use helenus_transport::request_memory::{Account, Held};
 
-use super::{Message, PLANNED_AT_ONCE_BYTES_MAX, PLANNINGS_MAX, Plans};
+use super::{Message, PLANNINGS_MAX, Plans};
 use crate::deadline::not_begun_in_time;
 use crate::panic_boundary::Panicked;
 use crate::session::{RequestContext, Session};
@@ -115,7 +115,7 @@ impl Shard {
         let (schema, outdated, now) = (self.schema(), prepared.clone(), self.context.now());
         let plan =
             move || helenus_engine::prepare(&schema, outdated.keyspace.as_deref(), now, &outdated.query);
-        if prepared.query.len() <= PLANNED_AT_ONCE_BYTES_MAX {
+        if self.planner.plans_at_once(&prepared.query) {
             return plan();
         }
         self.planner

@@ -122,6 +122,7 @@ impl Shard {
         self.prepared.borrow_mut().retain_valid(&schema);
         self.rates.set_schema(&schema);
         self.views.set_schema(&schema, self.context.now());
+        self.planner.set_schema(&schema);
         *self.schema.borrow_mut() = schema;
         // A table may have an index that is to be built.
         self.persistence.schedule_turn();
