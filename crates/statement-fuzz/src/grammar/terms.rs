@@ -114,7 +114,7 @@ pub(super) const FUNCTIONS: [&str; 58] = [
 const OPERATORS: [&str; 5] = ["+", "-", "*", "/", "%"];
 
 /// Values of larger types take gigabytes here before they are cut to a request.
-const LITERAL_LEAVES_MAX: u64 = 1 << 16;
+const VALUE_LEAVES_MAX: u64 = 1 << 16;
 
 /// How many values without parts one of the type has, about.
 fn leaves_of(cql_type: &CqlType) -> u64 {
@@ -136,7 +136,7 @@ fn leaves_of(cql_type: &CqlType) -> u64 {
 
 impl Grammar<'_> {
     pub(super) fn literal(&self, cql_type: &CqlType) -> String {
-        if leaves_of(cql_type) > LITERAL_LEAVES_MAX {
+        if leaves_of(cql_type) > VALUE_LEAVES_MAX {
             return "null".to_owned();
         }
         cql_type.to_cql_literal(&random_value(self.chance, cql_type))
@@ -226,6 +226,7 @@ pub(crate) fn bound_value(chance: &Chance, cql_type: &CqlType) -> Option<Vec<u8>
             let length = chance.count(100_000);
             Some(chance.bytes(length))
         }
+        _ if leaves_of(cql_type) > VALUE_LEAVES_MAX => None,
         _ => Some(random_value(chance, cql_type)),
     }
 }
