@@ -4,8 +4,8 @@
 //! connections for it. A new socket stays in the acceptor until a valid STARTUP or OPTIONS has arrived; then a connection reads
 //! it in turns of bounded time and hands whole messages to the service as they come.
 //!
-//! Overload control: [`admission`] (how long requests have waited, turns of connections, refusals), read rotation (which
-//! connections are read where refusing alone costs too much), [`request_memory`] (accounts of memory, and reservations for large
+//! Overload control: [`admission`] (how long requests have waited, turns of connections, refusals), shares of turns (by user, then by
+//! connection), read rotation (which connections are read where refusing alone costs too much), [`request_memory`] (accounts of memory, and reservations for large
 //! requests that are still to come), and the queues of what is not answered at once ([`aged_queue`], [`fair_share`],
 //! [`round_robin`]). Nothing here knows what a statement is.
 
