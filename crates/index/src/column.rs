@@ -1,6 +1,7 @@
 //! One index of one table: which terms partitions and rows have under it.
 
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 
 use helenus_rows::clustering::Components;
 use helenus_rows::row::{CellRef, Entry, RowRef};
@@ -129,30 +130,26 @@ impl IndexedColumn {
     }
 
     /// Hands over the term of a partition's key, if it is that which is indexed. `term` is room for it.
-    pub fn key_terms(&self, key: &[u8], term: &mut Vec<u8>, mut take: impl FnMut(&[u8])) {
+    pub fn key_terms(&self, key: &[u8], term: &mut Vec<u8>, take: impl FnOnce(&[u8])) {
         let Place::PartitionKey(position) = self.place else {
             return;
         };
         if let Some(value) = partition_key_components(key, self.partition_key_count).nth(position) {
-            self.value_term(
-                value,
-                &mut Terms {
-                    term,
-                    take: &mut take,
-                },
-            );
+            term.clear();
+            self.push_value_term(term, value);
+            take(term);
         }
     }
 
-    /// Hands over the terms of a row's clustering key or cells; `clustering` is `None` for the static row. Some may come
-    /// twice. `term` is room for them.
+    /// Hands over the terms of a row's clustering key or cells, until `take` breaks off; `clustering` is `None` for the static row. Some
+    /// may come twice. `term` is room for them.
     pub fn row_terms(
         &self,
         clustering: Option<&[u8]>,
         row: RowRef<'_>,
         term: &mut Vec<u8>,
-        mut take: impl FnMut(&[u8]),
-    ) {
+        mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let terms = &mut Terms {
             term,
             take: &mut take,
@@ -160,7 +157,7 @@ impl IndexedColumn {
         match (self.place, clustering) {
             (Place::Clustering(position), Some(clustering)) => {
                 if let Some(value) = Components::new(clustering).nth(position) {
-                    self.value_term(value, terms);
+                    self.value_term(value, terms)?;
                 }
             }
             (Place::Regular, Some(_)) | (Place::Static, None) => {
@@ -169,15 +166,16 @@ impl IndexedColumn {
                         && cell.column == self.column
                         && !cell.is_tombstone()
                     {
-                        self.cell_terms(&cell, terms);
+                        self.cell_terms(&cell, terms)?;
                     }
                 }
             }
             _ => {}
         }
+        ControlFlow::Continue(())
     }
 
-    fn cell_terms(&self, cell: &CellRef<'_>, terms: &mut Terms<'_>) {
+    fn cell_terms(&self, cell: &CellRef<'_>, terms: &mut Terms<'_>) -> ControlFlow<()> {
         let Some(path) = cell.path else {
             return self.frozen_terms(cell.value, terms);
         };
@@ -191,7 +189,7 @@ impl IndexedColumn {
     }
 
     /// Makes the terms of a value in one piece.
-    fn frozen_terms(&self, value: &[u8], terms: &mut Terms<'_>) {
+    fn frozen_terms(&self, value: &[u8], terms: &mut Terms<'_>) -> ControlFlow<()> {
         let width = match (&self.cql_type, self.target) {
             (_, IndexTarget::Simple | IndexTarget::Full) => return self.value_term(value, terms),
             (CqlType::Map { .. }, _) => 2,
@@ -202,28 +200,29 @@ impl IndexedColumn {
             let second = if width == 2 { elements.next() } else { None };
             let (first, second) = (first.unwrap_or_default(), second.flatten().unwrap_or_default());
             match (width, self.target) {
-                (2, IndexTarget::Entries) => self.entry_term(first, second, terms),
-                (2, IndexTarget::Values) => self.value_term(second, terms),
-                _ => self.value_term(first, terms),
+                (2, IndexTarget::Entries) => self.entry_term(first, second, terms)?,
+                (2, IndexTarget::Values) => self.value_term(second, terms)?,
+                _ => self.value_term(first, terms)?,
             }
         }
+        ControlFlow::Continue(())
     }
 
-    fn value_term(&self, value: &[u8], terms: &mut Terms<'_>) {
+    fn value_term(&self, value: &[u8], terms: &mut Terms<'_>) -> ControlFlow<()> {
         terms.term.clear();
         self.push_value_term(terms.term, value);
-        (terms.take)(terms.term);
+        (terms.take)(terms.term)
     }
 
-    fn entry_term(&self, key: &[u8], value: &[u8], terms: &mut Terms<'_>) {
+    fn entry_term(&self, key: &[u8], value: &[u8], terms: &mut Terms<'_>) -> ControlFlow<()> {
         terms.term.clear();
         self.push_entry_term(terms.term, key, value);
-        (terms.take)(terms.term);
+        (terms.take)(terms.term)
     }
 }
 
 /// Receiver of terms, and the room that they are made in.
 struct Terms<'t> {
     term: &'t mut Vec<u8>,
-    take: &'t mut dyn FnMut(&[u8]),
+    take: &'t mut dyn FnMut(&[u8]) -> ControlFlow<()>,
 }

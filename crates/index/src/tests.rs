@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 use helenus_rows::deletion::{DeletionTime, NEVER_S};
 use helenus_rows::row::Liveness;
@@ -318,9 +318,11 @@ fn terms_of(column: &IndexedColumn, cells: &[(Option<&[u8]>, &[u8])]) -> Vec<Vec
         });
     }
     let mut terms = Vec::new();
-    column.row_terms(Some(&[]), RowRef::new(&packed), &mut Vec::new(), |term| {
-        terms.push(term.to_vec())
+    let ended = column.row_terms(Some(&[]), RowRef::new(&packed), &mut Vec::new(), |term| {
+        terms.push(term.to_vec());
+        ControlFlow::Continue(())
     });
+    assert!(ended.is_continue());
     terms
 }
 

@@ -1,5 +1,6 @@
 //! The terms of an SSTable's rows, made by going through it once.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -186,11 +187,13 @@ impl PartitionTerms<'_> {
             };
             let builder = &mut writer.builder;
             let mut result = Ok(());
-            writer
+            let _ended = writer
                 .column
                 .row_terms(clustering, row, &mut writer.term, |term| {
-                    if result.is_ok() {
-                        result = builder.push(term, term == ANY_TERM, place);
+                    result = builder.push(term, term == ANY_TERM, place);
+                    match result {
+                        Ok(()) => ControlFlow::Continue(()),
+                        Err(_) => ControlFlow::Break(()),
                     }
                 });
             result?;
