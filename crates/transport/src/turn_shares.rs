@@ -21,7 +21,7 @@ pub(crate) struct UserTurns {
     took_ns: Cell<u64>,
     /// One of them was over before all was done.
     was_cut: Cell<bool>,
-    /// Connections that wait for the next round.
+    /// Connections that wait for the next round, each once.
     waiting: RefCell<Vec<Waker>>,
 }
 
@@ -88,21 +88,29 @@ impl TurnShares {
     }
 
     /// Returns whether a connection is to be left alone until it is woken in the next round, because its user has had its share of this one,
-    /// of `round_ns`: turns take longer than they may where what was sent is read to be kept.
+    /// of `round_ns`: turns take longer than they may where what was sent is read to be kept. `waits_in` is the round in which it waited last: it
+    /// is woken once, however often it asks.
     #[inline]
-    pub fn must_wait(&self, user: &Rc<UserTurns>, round_ns: u64, waker: &Waker) -> bool {
-        self.is_shared.get() && self.has_had_its_share(user, round_ns, waker)
+    pub fn must_wait(
+        &self,
+        user: &Rc<UserTurns>,
+        round_ns: u64,
+        waits_in: &Cell<u64>,
+        waker: &Waker,
+    ) -> bool {
+        let must_wait = self.is_shared.get() && self.has_had_its_share(user, round_ns);
+        let round = self.round.get();
+        if must_wait && waits_in.replace(round) != round {
+            user.waiting.borrow_mut().push(waker.clone());
+        }
+        must_wait
     }
 
     #[inline(never)]
-    fn has_had_its_share(&self, user: &Rc<UserTurns>, round_ns: u64, waker: &Waker) -> bool {
+    fn has_had_its_share(&self, user: &Rc<UserTurns>, round_ns: u64) -> bool {
         let share_ns = self.share_ns(round_ns);
         self.enter(user, share_ns);
-        let has_had_its_share = user.took_ns.get() >= share_ns;
-        if has_had_its_share {
-            user.waiting.borrow_mut().push(waker.clone());
-        }
-        has_had_its_share
+        user.took_ns.get() >= share_ns
     }
 
     #[inline]
@@ -195,7 +203,7 @@ mod tests {
         let (mut now_ns, mut needed_ns, mut got_ns, mut longest_ns) = (0, 0, [0; 2], 0);
         for round in 0..1_000 {
             let began_ns = now_ns;
-            if !shares.must_wait(&modest, ROUND_NS, Waker::noop()) {
+            if !shares.must_wait(&modest, ROUND_NS, &Cell::new(0), Waker::noop()) {
                 shares.turn_begins(&modest);
                 let turn_ns = shares.turn_ns(&modest, ROUND_NS);
                 let took_ns = turn_ns.min(needed_ns);
@@ -204,7 +212,7 @@ mod tests {
                 (now_ns, got_ns[0]) = (now_ns + took_ns, got_ns[0] + took_ns);
             }
             for _ in 0..16 {
-                if !shares.must_wait(&greedy, ROUND_NS, Waker::noop()) {
+                if !shares.must_wait(&greedy, ROUND_NS, &Cell::new(0), Waker::noop()) {
                     shares.turn_begins(&greedy);
                     let took_ns = shares.turn_ns(&greedy, ROUND_NS).clamp(50_000, 1_000_000) + beyond_ns;
                     greedy.turn_ended(took_ns, true);
@@ -263,23 +271,23 @@ mod tests {
             let shares = TurnShares::default();
             let (modest, greedy) = (user(&shares, "modest"), user(&shares, "greedy"));
             let woken = Arc::new(Woken::default());
-            let waker = Waker::from(woken.clone());
+            let (waker, waits_in) = (Waker::from(woken.clone()), Cell::new(0));
             shares.turn_begins(&modest);
             shares.turn_begins(&greedy);
             shares.round_began(ROUND_NS);
             shares.turn_begins(&modest);
-            assert!(!shares.must_wait(&greedy, ROUND_NS, &waker));
+            assert!(!shares.must_wait(&greedy, ROUND_NS, &waits_in, &waker));
             shares.turn_begins(&greedy);
             greedy.turn_ended(ROUND_NS, true);
-            assert!(shares.must_wait(&greedy, ROUND_NS, &waker));
-            assert!(!shares.must_wait(&modest, ROUND_NS, &waker));
+            (0..3).for_each(|_| assert!(shares.must_wait(&greedy, ROUND_NS, &waits_in, &waker)));
+            assert!(!shares.must_wait(&modest, ROUND_NS, &waits_in, &waker));
             assert_eq!(woken.0.load(Ordering::Relaxed), 0);
             match ends {
                 true => shares.rounds_ended(),
                 false => shares.round_began(2 * ROUND_NS),
             }
             assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-            assert!(!shares.must_wait(&greedy, ROUND_NS, &waker));
+            assert!(!shares.must_wait(&greedy, ROUND_NS, &waits_in, &waker));
         }
     }
 

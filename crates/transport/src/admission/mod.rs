@@ -240,8 +240,13 @@ impl Admission {
 
     /// Returns whether a user's connection is to be left alone until it is woken, because others have not had as much of the thread.
     #[inline]
-    pub(crate) fn must_wait_for_others(&self, user: &Rc<UserTurns>, waker: &Waker) -> bool {
-        self.is_on && self.shares.must_wait(user, ROUND_NS, waker)
+    pub(crate) fn must_wait_for_others(
+        &self,
+        user: &Rc<UserTurns>,
+        waits_in: &Cell<u64>,
+        waker: &Waker,
+    ) -> bool {
+        self.is_on && self.shares.must_wait(user, ROUND_NS, waits_in, waker)
     }
 
     /// The turn that begins is of a user's connection.

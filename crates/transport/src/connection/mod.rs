@@ -11,6 +11,7 @@ mod receiver;
 mod sender;
 mod serving;
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -50,6 +51,8 @@ pub(crate) struct Connection<S: Service> {
     read_pause: ReadPause,
     /// Turns of all connections of its user.
     user_turns: Rc<UserTurns>,
+    /// Round in which it waited last because its user had had its share.
+    waits_in: Cell<u64>,
 }
 
 /// State of a connection's pauses in being read.
@@ -95,6 +98,7 @@ impl<S: Service> Connection<S> {
             quiet_since_ns: None,
             read_pause: ReadPause::default(),
             user_turns: transport.admission.turns_of(None),
+            waits_in: Cell::new(0),
             serving: Serving {
                 service,
                 registry,
@@ -255,7 +259,7 @@ impl<S: Service> Connection<S> {
             return Poll::Pending;
         }
         let admission = &self.transport().admission;
-        if admission.must_wait_for_others(&self.user_turns, context.waker()) {
+        if admission.must_wait_for_others(&self.user_turns, &self.waits_in, context.waker()) {
             return Poll::Pending;
         }
         self.serving.service.before_turn();
