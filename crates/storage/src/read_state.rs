@@ -158,6 +158,11 @@ impl ReadState {
         self.position.as_deref()
     }
 
+    /// Where the read has come to; a step that leaves it there has passed nothing.
+    pub(crate) fn place(&self) -> (Option<Box<ReadPosition>>, Option<Token>) {
+        (self.position.clone(), self.searched_to)
+    }
+
     /// Returns whether a place in the partition is where this step began.
     pub(crate) fn stands_at(&self, prefix: &[u8], side: Side) -> bool {
         match self.position().map(|position| &position.place) {

@@ -91,6 +91,14 @@ impl ReadTicket {
         }
     }
 
+    /// After a run that passed nothing before it lacked a page: the next run begins at the same place, and may need what this one
+    /// did not. Where cursors stopped is not the same, so runs that only kept what they had used took each other's pages for ever.
+    pub fn keep_pages(&self) {
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            state.pins.iter_mut().for_each(|pin| pin.is_used = true);
+        }
+    }
+
     /// Cost of all runs so far.
     pub fn cost(&self) -> ReadCost {
         self.state

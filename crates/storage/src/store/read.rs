@@ -189,6 +189,7 @@ impl<'a> TableRead<'a> {
     ) -> Result<Walk, ReadError> {
         let mut answer = Answer::new(self.table, self.command, sink, scratch, state);
         let state_resumes = answer.state.position.is_some();
+        let begun_at = state_resumes.then(|| answer.state.place());
         let is_in_memory = self.table.is_in_active();
         let is_scan = self.command.index.is_empty();
         match self.command.partitions {
@@ -220,6 +221,11 @@ impl<'a> TableRead<'a> {
                     }
                     (Ok(None), PartitionRange::Parts(parts)) => self.read_many(parts, &mut answer),
                 };
+                if matches!(walk, Err(ReadError::Absent(_)))
+                    && begun_at.is_some_and(|begun_at| begun_at == state.place())
+                {
+                    self.ticket.keep_pages();
+                }
                 match state.suspends {
                     true => state.statistics.cost = self.ticket.cost(),
                     false => state.statistics.cost.add(self.cache.cost().since(before)),

@@ -1,5 +1,6 @@
 //! Life of indexes: made on data, damaged, dropped, emptied, and what they cost.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,12 +18,13 @@ use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_storage::store::{
     CompactionKind, CompactionRequest, DataFolder, IndexStatus, JobKind, StoreOptions,
 };
-use helenus_vfs::{Clock, Disk, ManualClock, SimulatedDisk};
+use helenus_vfs::{Clock, Disk, ManualClock, SeededRandom, SimulatedDisk};
 
 use super::check::Collected;
 use super::indexed::{Wanted, compare};
 use super::naive::{Cell, RowWrite, Write};
 use super::table::{self, NUMBER, TEXT, index, schema_of};
+use super::writes::Writer;
 
 struct Indexed {
     disk: Arc<SimulatedDisk>,
@@ -32,8 +34,12 @@ struct Indexed {
     shards: Vec<(ShardStore, LogWriter)>,
 }
 
-fn schema(numbers: &[u128]) -> Schema {
-    let mut table = table::table(TableParams::default());
+fn schema(numbers: &[u128], is_compressed: bool) -> Schema {
+    let mut params = TableParams::default();
+    if !is_compressed {
+        params.compression = BTreeMap::from([("enabled".to_owned(), "false".to_owned())]);
+    }
+    let mut table = table::table(params);
     for number in numbers {
         let column = if number % 2 == 0 { TEXT } else { NUMBER };
         table.add_index(index(
@@ -48,7 +54,10 @@ fn schema(numbers: &[u128]) -> Schema {
 
 impl Indexed {
     fn start(numbers: &[u128]) -> Self {
-        let schema = schema(numbers);
+        Self::start_with(schema(numbers, true))
+    }
+
+    fn start_with(schema: Schema) -> Self {
         let table = Arc::clone(schema.tables().next().unwrap());
         let mut node = Indexed {
             disk: Arc::new(SimulatedDisk::new(9)),
@@ -76,7 +85,7 @@ impl Indexed {
     }
 
     fn alter(&mut self, numbers: &[u128]) {
-        self.schema = schema(numbers);
+        self.schema = schema(numbers, true);
         self.table = Arc::clone(self.schema.tables().next().unwrap());
         for (store, _) in &mut self.shards {
             store.set_schema(&self.schema);
@@ -438,4 +447,63 @@ fn terms_in_memory_are_counted() {
     };
     let (plain, indexed) = (bytes_of(&[]), bytes_of(&[1]));
     assert!(indexed > plain + 200 * 40, "{plain} and {indexed}");
+}
+
+/// Where cursors stopped differed from step to step, and so did the pages that each step used: those that one step had no use for
+/// went, and were what the next one lacked, for ever.
+#[test]
+fn a_read_of_large_rows_in_many_files_ends_whatever_stays_in_memory() {
+    // Four of them did not end.
+    for seed in 0..10 {
+        let writer = Writer {
+            random: SeededRandom::new(seed),
+            key_bound: 10,
+            timestamp_from_us: 1,
+            timestamp_spread_us: 60,
+            is_plain: false,
+        };
+        let mut node = Indexed::start_with(schema(&[1], false));
+        for _ in 0..3 {
+            for _ in 0..120 {
+                let mut write = writer.write();
+                if matches!(write, Write::Partition(_)) {
+                    continue;
+                }
+                if let Write::Row(_, row) = &mut write {
+                    let texts = row.cells.iter_mut().filter(|cell| cell.key.0 == TEXT.0);
+                    for cell in texts.filter(|cell| !cell.value.is_empty()) {
+                        let length = [40, 400, 1_500, 5_000][writer.below(4) as usize];
+                        cell.value = (0..length).map(|_| b'a' + writer.below(26) as u8).collect();
+                    }
+                }
+                let bytes = write.encode(node.table.id, b"k");
+                node.apply(&bytes);
+            }
+            node.flush();
+        }
+        let wanted = Wanted::equal(&node.table.indexes[0], &1_i32.to_be_bytes());
+        let predicates = [wanted.predicate(&node.table)];
+        let mut shards = std::mem::take(&mut node.shards);
+        let slices = [Slice::all()];
+        let command = ReadCommand {
+            index: &predicates,
+            ..node.command(&slices)
+        };
+        let store = &mut shards[0].0;
+        let (mut state, mut collected) = (ReadState::suspending(), Collected::default());
+        state.bypass_cache();
+        let mut steps = 0;
+        loop {
+            steps += 1;
+            assert!(steps < 2_000, "seed {seed}");
+            match store.read_step(&command, &mut state, &mut collected).unwrap() {
+                ReadProgress::Done => break,
+                ReadProgress::Yield => {}
+                ReadProgress::Absent(absent) => {
+                    let stored = absent.read().unwrap();
+                    store.deliver(&state, &absent, &stored).unwrap();
+                }
+            }
+        }
+    }
 }
