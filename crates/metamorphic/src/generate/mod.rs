@@ -105,12 +105,15 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         let mut subject = Subject::new(&chance, flavour, table, create);
         subject.vector_index = vector_index;
         subject.types = types;
-        if let Some((create, name)) = view {
-            script.steps.push(statement(create));
-            subject.view = Some(name);
+        let moves_view_rows = view.as_ref().is_some_and(|view| view.moves_rows);
+        if let Some(view) = view {
+            script.steps.push(statement(view.create));
+            subject.view = Some(view.name);
         }
-        // A deleted counter comes back with the next increment once its tombstone is gone, which a compaction decides.
-        let keeps_tombstones = subject.is_conditional || (subject.counts() && subject.deletes_counters);
+        // A deleted counter comes back with the next increment once its tombstone is gone, which a compaction decides; and so does
+        // what a row of a view once had, when the row comes back to where it was (decision 21).
+        let keeps_tombstones =
+            subject.is_conditional || (subject.counts() && subject.deletes_counters) || moves_view_rows;
         if !keeps_tombstones && chance.one_in(2) {
             script.steps.push(statement(format!(
                 "ALTER TABLE {} WITH gc_grace_seconds = {GC_GRACE_SECONDS}",

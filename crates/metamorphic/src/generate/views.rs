@@ -10,8 +10,17 @@ use super::KEYSPACE;
 /// Tables that can have a view, of which one has it.
 const VIEW_ONE_IN: u64 = 2;
 
-/// The statement that makes a view of a table, and its name, qualified.
-pub fn view(chance: &Chance, table: &TableMetadata) -> Option<(String, String)> {
+/// A view to be made.
+pub struct View {
+    pub create: String,
+    /// Qualified.
+    pub name: String,
+    /// True if a write to a base row can give the view's row another key.
+    pub moves_rows: bool,
+}
+
+/// A view of a table.
+pub fn view(chance: &Chance, table: &TableMetadata) -> Option<View> {
     if table.is_counter() || !table.statics().is_empty() || !chance.one_in(VIEW_ONE_IN) {
         return None;
     }
@@ -26,7 +35,8 @@ pub fn view(chance: &Chance, table: &TableMetadata) -> Option<(String, String)> 
         .collect();
     let mut key: Vec<&ColumnMetadata> = table.clustering().iter().rev().collect();
     key.extend(table.partition_key());
-    if !own.is_empty() && chance.one_in(2) {
+    let moves_rows = !own.is_empty() && chance.one_in(2);
+    if moves_rows {
         key.insert(chance.count(key.len()), *chance.pick(&own));
     }
     let names: Vec<String> = key
@@ -50,7 +60,11 @@ pub fn view(chance: &Chance, table: &TableMetadata) -> Option<(String, String)> 
         quoted_identifier(&table.name),
         conditions.join(" AND ")
     );
-    Some((create, view))
+    Some(View {
+        create,
+        name: view,
+        moves_rows,
+    })
 }
 
 /// Returns whether values that are equal have the same bytes.
