@@ -137,6 +137,8 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
+        let made = statement.prepared.with_made_keys(values, options)?;
+        let statement = &statement.by(made.as_ref());
         let (session, stream) = (statement.request.session, statement.request.stream);
         let own = || {
             let account = self.context.account_of_session(session);
@@ -164,16 +166,21 @@ impl Shard {
         values: &[BoundValues<'_>],
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
+        let made = members.iter().zip(values).map(|(member, values)| {
+            let made = member.prepared.with_made_keys(values, options)?;
+            Ok(made.unwrap_or_else(|| member.prepared.clone()))
+        });
+        let members: Vec<Arc<Prepared>> = made.collect::<Result<_, CqlError>>()?;
         let bound: Vec<ConditionalMember<'_>> = members
             .iter()
             .zip(values)
-            .filter_map(|(member, values)| member_of(&member.prepared, values))
+            .filter_map(|(prepared, values)| member_of(prepared, values))
             .collect();
         let own = || {
             let members: Vec<_> = members
                 .iter()
                 .zip(values)
-                .map(|(member, values)| (member.prepared.clone(), values.to_owned_values()))
+                .map(|(prepared, values)| (prepared.clone(), values.to_owned_values()))
                 .collect();
             let kept = members.iter().map(|(_, values)| values.heap_bytes()).sum();
             OwnedConditional::Batch {

@@ -8,6 +8,7 @@ use helenus_protocol::request::QueryParameters;
 use crate::session::RequestContext;
 
 /// One statement on its way through the shard.
+#[derive(Clone, Copy)]
 pub(crate) struct Statement<'a> {
     pub request: RequestContext<'a>,
     pub prepared: &'a Arc<Prepared>,
@@ -16,4 +17,14 @@ pub(crate) struct Statement<'a> {
     pub is_prepared: bool,
     /// The metadata the client holds, if it says so (v5).
     pub result_metadata_id: Option<&'a [u8]>,
+}
+
+impl<'a> Statement<'a> {
+    /// The same by a plan with keys of its own, if there is one.
+    pub fn by(&self, made: Option<&'a Arc<Prepared>>) -> Statement<'a> {
+        Statement {
+            prepared: made.unwrap_or(self.prepared),
+            ..*self
+        }
+    }
 }

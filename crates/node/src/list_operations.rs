@@ -62,6 +62,8 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
+        let made = statement.prepared.with_made_keys(values, options)?;
+        let statement = &statement.by(made.as_ref());
         let partitions = match &statement.prepared.plan {
             Plan::Modify(plan) => plan.partitions(values, options)?,
             Plan::Batch(plan) => plan.partitions(values, options)?,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use helenus_cql::ast::BatchKind;
 use helenus_engine::execute::{QueryOptions, Scratch};
 use helenus_engine::modify::unlogged_batch_warning;
-use helenus_engine::select::BoundSelect;
+use helenus_engine::select::{BoundSelect, SelectExecution, SelectProgress, ShardRows};
 use helenus_engine::term::BoundValues;
 use helenus_engine::{CqlError, Plan};
 use helenus_protocol::Opcode;
@@ -58,6 +58,60 @@ impl Shard {
         };
         let bound = self.planner.run(account, work).await?;
         bound.flatten().ok_or_else(|| self.no_plan())?
+    }
+
+    /// Takes the answer to a read of a SELECT; beside the shard, where that computes much.
+    pub(crate) async fn absorb<'a>(
+        &self,
+        mut execution: SelectExecution<'a>,
+        rows: ShardRows,
+        owned: &Arc<OwnedExecution>,
+        account: &Arc<Account>,
+    ) -> Result<SelectExecution<'a>, CqlError> {
+        if !execution.is_long_to_absorb(&rows) {
+            execution.absorb(rows)?;
+            return Ok(execution);
+        }
+        let (progress, go_on) = execution.divide();
+        let absorb = move |mut execution: SelectExecution<'_>| {
+            execution.absorb(rows)?;
+            Ok(execution.into_progress())
+        };
+        let absorbed = self.compute_beside(progress, owned, account, absorb).await?;
+        Ok(go_on(absorbed))
+    }
+
+    /// The body of a SELECT's answer, likewise.
+    pub(crate) async fn finish(
+        &self,
+        execution: SelectExecution<'_>,
+        owned: &Arc<OwnedExecution>,
+        account: &Arc<Account>,
+    ) -> Result<Vec<u8>, CqlError> {
+        if !execution.is_long_to_finish() {
+            return execution.finish();
+        }
+        let finish = |execution: SelectExecution<'_>| execution.finish();
+        self.compute_beside(execution.into_progress(), owned, account, finish)
+            .await
+    }
+
+    async fn compute_beside<T: Send + 'static>(
+        &self,
+        progress: Box<SelectProgress>,
+        owned: &Arc<OwnedExecution>,
+        account: &Arc<Account>,
+        go_on: impl FnOnce(SelectExecution<'_>) -> Result<T, CqlError> + Send + 'static,
+    ) -> Result<T, CqlError> {
+        let owned = owned.clone();
+        let work = move || {
+            owned.with(|plan, values, options| match plan {
+                Plan::Select(plan) => Some(go_on(SelectExecution::begun(plan, values, options, progress))),
+                _ => None,
+            })
+        };
+        let computed = self.planner.run(account, work).await?;
+        computed.flatten().ok_or_else(|| self.no_plan())?
     }
 
     /// Executes a modification or batch whose updates take long to build.

@@ -49,7 +49,7 @@ impl Host for Operator {
             source,
         };
         let statement = SchemaStatement {
-            statement: ddl::schema_statement(statement).map_err(refused)?,
+            statement: Arc::new(ddl::schema_statement(statement).map_err(refused)?),
             session_keyspace: None,
         };
         let changed = self.ask(

@@ -206,7 +206,12 @@ impl Message {
         // The shard has decoded it before.
         match Request::decode(&self.envelope()) {
             Ok((Request::Query(query), _)) => vec![plan(query.parameters.keyspace.or(keyspace), query.text)],
-            Ok((Request::Prepare(prepare), _)) => vec![plan(prepare.keyspace.or(keyspace), prepare.text)],
+            Ok((Request::Prepare(prepare), _)) => {
+                let planned = plan(prepare.keyspace.or(keyspace), prepare.text);
+                // Its shard will ask for them, and would be held by counting them.
+                let _bytes = planned.as_ref().map(|plan| plan.heap_bytes());
+                vec![planned]
+            }
             Ok((Request::Batch(batch), _)) => {
                 let keyspace = batch.parameters.keyspace.or(keyspace);
                 let mut plans = Plans::new();

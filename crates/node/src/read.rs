@@ -411,7 +411,7 @@ impl Shard {
                 }
             };
             is_first = false;
-            execution.absorb(rows)?;
+            execution = self.absorb(execution, rows, &owned, held.account()).await?;
             drop(rows_held);
             held.try_set(READ_TASK_BYTES + execution.output_bytes())
                 .map_err(no_memory)?;
@@ -420,7 +420,7 @@ impl Shard {
         }
         self.certain(read_on, Deadline::of_read(&options)).await?;
         warnings.extend(execution.take_warnings());
-        let body = execution.finish()?;
+        let body = self.finish(execution, &owned, held.account()).await?;
         held.set(body.capacity());
         Ok(ForwardedAnswer {
             body,

@@ -34,7 +34,8 @@ const UNDECIDED_SCHEMA: &str = "the schema could not be stored; restart when the
 
 /// A statement that changes the schema, on its way to the owner.
 pub struct SchemaStatement {
-    pub statement: ast::SchemaStatement,
+    /// Shared with its plan: copying one of thousands of columns takes a millisecond.
+    pub statement: Arc<ast::SchemaStatement>,
     pub session_keyspace: Option<Arc<str>>,
 }
 

@@ -182,7 +182,7 @@ impl Shard {
     pub(crate) fn change_schema_later(
         self: &Rc<Self>,
         statement: &Statement<'_>,
-        change: &ast::SchemaStatement,
+        change: &Arc<ast::SchemaStatement>,
     ) {
         let RequestContext { session, stream, .. } = statement.request;
         let session_keyspace = statement

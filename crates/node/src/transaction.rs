@@ -171,6 +171,12 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
+        let made = statement.prepared.with_made_keys(values, options)?;
+        let statement = &statement.by(made.as_ref());
+        let plan = match &statement.prepared.plan {
+            Plan::Transaction(plan) => plan,
+            _ => plan,
+        };
         let bound = plan.bind(values, options)?;
         let (session, stream) = (statement.request.session, statement.request.stream);
         let account = self.context.account_of_session(session);

@@ -291,10 +291,10 @@ impl Shard {
             let keys = self
                 .next_keys(&views, (place.0, place.1.as_deref()), last)
                 .await?;
-            let Some(key) = keys.last().cloned() else {
+            let Some((reached, key)) = keys.last().cloned() else {
                 return Ok(());
             };
-            let reached = token_of(&key);
+            let keys = keys.into_iter().map(|(_, key)| key).collect();
             written_us = self.context.clock.wall_us().max(written_us.saturating_add(1));
             let progress =
                 self.progress_update((&view.keyspace, &view.name), (first, last), reached, written_us);
@@ -368,7 +368,7 @@ impl Shard {
         views: &BaseViews,
         (token, key): (Token, Option<&[u8]>),
         last: Token,
-    ) -> Result<Vec<Vec<u8>>, CqlError> {
+    ) -> Result<Vec<(Token, Vec<u8>)>, CqlError> {
         let start = PartitionBound {
             token,
             key,
@@ -520,13 +520,14 @@ impl Drop for HeldBase {
 /// Takes the keys of the next partitions.
 #[derive(Default)]
 struct KeySink {
-    keys: Vec<Vec<u8>>,
+    /// Under the tokens by which they are stored: only those are sure to ascend.
+    keys: Vec<(Token, Vec<u8>)>,
 }
 
 impl StoredSink for KeySink {
-    fn partition(&mut self, _: Token, key: &[u8], _: DeletionTime) -> ControlFlow<()> {
-        if self.keys.last().is_none_or(|last| last != key) {
-            self.keys.push(key.to_vec());
+    fn partition(&mut self, token: Token, key: &[u8], _: DeletionTime) -> ControlFlow<()> {
+        if self.keys.last().is_none_or(|(_, last)| last != key) {
+            self.keys.push((token, key.to_vec()));
         }
         match self.keys.len() < PARTITIONS_PER_SET {
             true => ControlFlow::Continue(()),

@@ -3,6 +3,7 @@
 
 pub(crate) mod index_support;
 pub(crate) mod key;
+pub(crate) mod made_values;
 mod named;
 pub(crate) mod relation;
 pub(crate) mod restriction;

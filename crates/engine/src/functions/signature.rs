@@ -101,6 +101,18 @@ impl NativeFunction {
         self.as_aggregate().is_some()
     }
 
+    /// Returns whether each call gives a value that none before it gave.
+    pub(crate) fn is_made(&self) -> bool {
+        matches!(
+            self.kind,
+            FunctionKind::Scalar(ScalarKind::Uuid | ScalarKind::Moment(Moment::Timeuuid))
+        )
+    }
+
+    pub(crate) fn is_to_json(&self) -> bool {
+        matches!(self.kind, FunctionKind::Scalar(ScalarKind::ToJson))
+    }
+
     pub(crate) fn as_aggregate(&self) -> Option<AggregateKind> {
         match self.kind {
             FunctionKind::Aggregate(kind) => Some(kind),

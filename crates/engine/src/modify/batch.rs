@@ -10,7 +10,7 @@ use helenus_types::Token;
 use uuid::Uuid;
 
 use super::attributes::Attributes;
-use super::plan::ModifyPlan;
+use super::plan::{ModifyPlan, elements_effort};
 use super::prior_lists::ListReading;
 use super::updates::{EmitUpdate, check_written};
 use crate::CqlError;
@@ -18,7 +18,7 @@ use crate::execute::{QueryOptions, Scratch};
 use crate::functions::Clock;
 use crate::heap_bytes::HeapBytes;
 use crate::row_store::RowStore;
-use crate::term::{BindMarkers, BoundValues, StatementScope, Typing};
+use crate::term::{BindMarkers, BoundValues, EvaluationContext, StatementScope, Typing};
 
 /// Statements and keys of a batch whose updates are built where it arrives: about a microsecond each, of the millisecond
 /// that a shard may be held.
@@ -54,9 +54,29 @@ impl BatchPlan {
         let counts = self
             .statements
             .iter()
-            .map(|statement| statement.named_count(values));
+            .map(|statement| statement.named_beside_elements(values));
+        let elements = match self.statements.iter().any(ModifyPlan::binds_elements) {
+            true => elements_effort(values),
+            false => 0,
+        };
         self.statements.len() > BUILT_AT_ONCE_MAX
-            || counts.fold(0, u64::saturating_add) > BUILT_AT_ONCE_MAX as u64
+            || counts.fold(elements, u64::saturating_add) > BUILT_AT_ONCE_MAX as u64
+    }
+
+    pub(crate) fn makes_keys(&self) -> bool {
+        self.statements.iter().any(ModifyPlan::makes_keys)
+    }
+
+    /// The plan with the keys of one execution.
+    pub(crate) fn with_made_keys(&self, context: &EvaluationContext<'_>) -> Result<Self, CqlError> {
+        let statements = self.statements.iter();
+        Ok(BatchPlan {
+            statements: statements
+                .map(|statement| statement.with_made_keys(context))
+                .collect::<Result<_, _>>()?,
+            attributes: self.attributes.clone(),
+            ..*self
+        })
     }
 
     /// The options that the statements are executed with: the batch's timestamp is theirs.

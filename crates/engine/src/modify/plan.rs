@@ -9,13 +9,15 @@ use super::attributes::Attributes;
 use super::conditional::ConditionPlan;
 use super::json::JsonSource;
 use super::operation::Operation;
+use crate::CqlError;
+use crate::clause::made_values::{has_made_values, make_values};
 use crate::clause::restriction::{Restriction, RestrictionKind};
 use crate::clause::slices::in_product;
 use crate::clause::statement_kind::StatementKind;
 use crate::clause::where_clause::WhereClause;
 use crate::heap_bytes::HeapBytes;
 use crate::select::{BOUND_AT_ONCE_MAX, json_effort};
-use crate::term::BoundValues;
+use crate::term::{BindMarkers, BoundValues, EvaluationContext};
 
 /// A row or partition takes about as long to build as so much of a plan's operations: eight elements of a collection of
 /// numbers, of which thousands may be written out.
@@ -29,6 +31,11 @@ fn effort(operations: [&[Operation]; 2]) -> u64 {
     let all = || operations.into_iter().flatten();
     let written_out_bytes: usize = all().map(Operation::heap_bytes).sum();
     written_out_bytes as u64 / WRITTEN_OUT_BYTES_PER_UNIT + all().count() as u64 / OPERATIONS_PER_UNIT
+}
+
+/// Bound values, in rows and partitions that are built while their elements are checked and written: of four bytes, 16 take as long.
+pub(super) fn elements_effort(values: &BoundValues<'_>) -> u64 {
+    json_effort(values.iter())
 }
 
 /// Plan of an INSERT, UPDATE or DELETE; immutable, shared by all executions.
@@ -45,6 +52,10 @@ pub struct ModifyPlan {
     pub(super) json: Option<Box<JsonSource>>,
     /// True if a function decodes JSON that is bound.
     decodes_json: bool,
+    /// True if a bound value is checked element by element.
+    binds_elements: bool,
+    /// True if a value of the key is another one each time.
+    makes_keys: bool,
     /// True if binding may take long, which [`named_count`](Self::named_count) tells.
     may_be_long: bool,
     /// Cost of building its written-out values, counted in rows and partitions.
@@ -60,7 +71,7 @@ impl ModifyPlan {
     pub(super) fn new(
         kind: StatementKind,
         table: &Arc<TableMetadata>,
-        keys: WhereClause,
+        mut keys: WhereClause,
         attributes: Attributes,
         conditions: Option<ConditionPlan>,
         (static_operations, regular_operations): (Vec<Operation>, Vec<Operation>),
@@ -75,6 +86,8 @@ impl ModifyPlan {
             is_counter: table.is_counter(),
             json: None,
             decodes_json: false,
+            binds_elements: false,
+            makes_keys: has_made_values(&mut keys.partition) || has_made_values(&mut keys.clustering),
             may_be_long: has_in || written_out > 0,
             written_out,
             keys,
@@ -123,10 +136,11 @@ impl ModifyPlan {
         self
     }
 
-    /// As the plan of a statement with values that functions decode.
-    pub(super) fn with_decoding(mut self, decodes_json: bool) -> Self {
-        self.may_be_long |= decodes_json;
-        self.decodes_json = decodes_json;
+    /// As the plan of a statement whose bound values these are, and those of other statements of its batch.
+    pub(super) fn with_markers(mut self, markers: &BindMarkers) -> Self {
+        self.decodes_json = markers.decodes_json();
+        self.binds_elements = markers.binds_elements();
+        self.may_be_long |= self.decodes_json || self.binds_elements;
         self
     }
 
@@ -150,9 +164,34 @@ impl ModifyPlan {
         self.named_count(values) > BOUND_AT_ONCE_MAX
     }
 
-    /// How many rows or partitions it names, before repetitions are taken out, or as many as are built while its texts are
-    /// decoded and its written-out values taken.
+    /// How many rows or partitions it names, before repetitions are taken out, or as many as are built while its values are
+    /// decoded and checked.
     pub fn named_count(&self, values: &BoundValues<'_>) -> u64 {
+        let elements = match self.binds_elements {
+            true => elements_effort(values),
+            false => 0,
+        };
+        self.named_beside_elements(values).saturating_add(elements)
+    }
+
+    pub(crate) fn makes_keys(&self) -> bool {
+        self.makes_keys
+    }
+
+    /// The plan with the keys of one execution.
+    pub(crate) fn with_made_keys(&self, context: &EvaluationContext<'_>) -> Result<Self, CqlError> {
+        let mut plan = self.clone();
+        make_values(&mut plan.keys.partition, context)?;
+        make_values(&mut plan.keys.clustering, context)?;
+        Ok(plan)
+    }
+
+    pub(super) fn binds_elements(&self) -> bool {
+        self.binds_elements
+    }
+
+    /// As [`named_count`](Self::named_count), but for the values whose elements are checked: the statements of a batch share them.
+    pub(super) fn named_beside_elements(&self, values: &BoundValues<'_>) -> u64 {
         if !self.may_be_long {
             return 1;
         }

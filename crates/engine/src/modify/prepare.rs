@@ -60,8 +60,8 @@ fn prepare(
         return Err(invalid!("Cannot directly modify a materialized view"));
     }
     check_table(&plan)?;
-    let decodes_json = typing.scope.markers.borrow().decodes_json();
-    Ok(plan.with_decoding(decodes_json).with_columns_read())
+    let plan = plan.with_markers(&typing.scope.markers.borrow());
+    Ok(plan.with_columns_read())
 }
 
 fn check_table(plan: &ModifyPlan) -> Result<(), CqlError> {

@@ -1,6 +1,6 @@
 //! A prepared statement.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use helenus_cql::ast::{DescribeStatement, RoleStatement, SchemaStatement};
 use helenus_protocol::ProtocolVersion;
@@ -10,11 +10,13 @@ use helenus_schema::TableMetadata;
 use super::digest::md5;
 use super::metadata::{ResultMetadata, protocol_specs};
 use super::timeout::StatementTimeout;
+use crate::CqlError;
 use crate::error::PreparedId;
+use crate::execute::QueryOptions;
 use crate::heap_bytes::{HeapBytes, flat_bytes};
 use crate::modify::{BatchPlan, ModifyPlan};
 use crate::select::SelectPlan;
-use crate::term::ColumnSpec;
+use crate::term::{BoundValues, ColumnSpec};
 use crate::transaction::TransactionPlan;
 use crate::views::PrunePlan;
 
@@ -34,6 +36,8 @@ pub struct Prepared {
     pub keyspace: Option<Arc<str>>,
     /// `USING TIMEOUT`.
     pub timeout: Option<StatementTimeout>,
+    /// Counted when somebody asks.
+    pub(super) heap_bytes: OnceLock<usize>,
 }
 
 /// How much longer a syntax tree is than its text at most: a name of one letter and its comma become a string of its own
@@ -49,7 +53,7 @@ pub enum Plan {
     Use(String),
     Truncate(Arc<TableMetadata>),
     Prune(Box<PrunePlan>),
-    Schema(Box<SchemaStatement>),
+    Schema(Arc<SchemaStatement>),
     Role(Box<RoleStatement>),
     Describe(Box<DescribeStatement>),
 }
@@ -57,6 +61,44 @@ pub enum Plan {
 impl Prepared {
     /// Heap bytes that the statement holds: its plan, its metadata, its text and itself.
     pub fn heap_bytes(&self) -> usize {
+        *self.heap_bytes.get_or_init(|| self.count_heap_bytes())
+    }
+
+    /// Returns the statement with the keys of one execution, for who computes them several times; `None` where they are the same each
+    /// time.
+    pub fn with_made_keys(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<Option<Arc<Prepared>>, CqlError> {
+        let context = options.evaluation(values);
+        let plan = match &self.plan {
+            Plan::Modify(plan) if plan.makes_keys() => Plan::Modify(Box::new(plan.with_made_keys(&context)?)),
+            Plan::Batch(plan) if plan.makes_keys() => Plan::Batch(Box::new(plan.with_made_keys(&context)?)),
+            Plan::Transaction(plan) if plan.makes_keys() => {
+                Plan::Transaction(Box::new(plan.with_made_keys(&context)?))
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Arc::new(self.with_plan(plan))))
+    }
+
+    fn with_plan(&self, plan: Plan) -> Self {
+        Prepared {
+            id: self.id,
+            plan,
+            bind_columns: self.bind_columns.clone(),
+            partition_key_bind_indexes: self.partition_key_bind_indexes.clone(),
+            result: self.result.clone(),
+            schema_version: self.schema_version,
+            query: self.query.clone(),
+            keyspace: self.keyspace.clone(),
+            timeout: self.timeout.clone(),
+            heap_bytes: OnceLock::new(),
+        }
+    }
+
+    fn count_heap_bytes(&self) -> usize {
         let syntax_tree = match self.plan.is_syntax_tree() {
             true => self.query.len() * SYNTAX_TREE_BYTES_PER_TEXT_BYTE,
             false => 0,

@@ -1,7 +1,7 @@
 //! The entry: parses a statement and makes its plan.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use helenus_cql::TokenBudget;
 use helenus_cql::ast::{Batch, Modification, QualifiedName, Returning, Statement, Term};
@@ -97,6 +97,7 @@ impl Preparation<'_> {
             query: self.query.into(),
             keyspace: keyspace.map(Arc::from),
             timeout,
+            heap_bytes: OnceLock::new(),
         })
     }
 
@@ -130,7 +131,7 @@ impl Preparation<'_> {
                 let plan = prepare_prune(self.scope(view, &self.calls), &prune)?;
                 Ok((Plan::Prune(Box::new(plan)), None))
             }
-            Statement::Schema(statement) => Ok((Plan::Schema(Box::new(statement)), None)),
+            Statement::Schema(statement) => Ok((Plan::Schema(Arc::new(statement)), None)),
             Statement::Role(statement) => Ok((Plan::Role(Box::new(statement)), None)),
             Statement::Describe(statement) => Ok((Plan::Describe(Box::new(statement)), None)),
         }

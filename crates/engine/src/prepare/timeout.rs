@@ -12,7 +12,7 @@ use crate::heap_bytes::HeapBytes;
 use crate::term::{BoundValues, Evaluated, Expression, Receiver, Typing};
 
 /// The timeout of a statement; a duration, or the marker that brings one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StatementTimeout(Expression);
 
 impl StatementTimeout {

@@ -19,11 +19,7 @@ use super::shard_rows::{ShardRead, ShardRows};
 use super::targets::Target;
 use crate::CqlError;
 use crate::execute::QueryOptions;
-use crate::term::{BoundValues, EvaluationContext, Expression, FetchedRow};
-
-/// Expressions and aggregates computed at once, of as many rows as that makes: well below a millisecond's work, because
-/// the coordinating shard does it in one go.
-const COMPUTED_VALUES_MAX: usize = 1_000;
+use crate::term::{BoundValues, EvaluationContext, FetchedRow};
 
 /// Index of a target among those of its statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,9 +28,15 @@ pub struct TargetIndex(usize);
 /// A SELECT in execution.
 #[derive(Debug)]
 pub struct SelectExecution<'a> {
-    plan: &'a SelectPlan,
+    pub(super) plan: &'a SelectPlan,
     values: &'a BoundValues<'a>,
     options: &'a QueryOptions<'a>,
+    pub(super) progress: Box<SelectProgress>,
+}
+
+/// The state of a SELECT in execution, free of its plan and values: it can go on on another thread.
+#[derive(Debug)]
+pub struct SelectProgress {
     /// Targets of the reads, in order; those from `next_target` on are still to be read.
     targets: Arc<Vec<Target>>,
     next_target: usize,
@@ -49,11 +51,11 @@ pub struct SelectExecution<'a> {
     /// Rows (or groups) that the page still has room for; `u32::MAX` without paging.
     page_left: u32,
     /// The body of the RESULT as far as it is made: its head, and from `rows_at` on the rows.
-    output: Vec<u8>,
+    pub(super) output: Vec<u8>,
     writer: RowsWriter,
     rows_at: usize,
-    output_count: u32,
-    group: GroupInProgress,
+    pub(super) output_count: u32,
+    pub(super) group: GroupInProgress,
     groups_in_partition: u32,
     /// The partition key's values of the last grouped row.
     grouped_partition: Vec<u8>,
@@ -84,10 +86,7 @@ impl<'a> SelectExecution<'a> {
         let mut output = Vec::new();
         let metadata = plan.result.for_version(options.version);
         let writer = RowsWriter::begin(&mut output, metadata, options.metadata_form);
-        let mut execution = SelectExecution {
-            plan,
-            values,
-            options,
+        let progress = SelectProgress {
             targets: bound.targets,
             next_target: bound.first_target,
             clause: Some(bound.clause),
@@ -108,35 +107,70 @@ impl<'a> SelectExecution<'a> {
             warnings: bound.warnings,
             is_done: false,
         };
+        let mut execution = Self::begun(plan, values, options, Box::new(progress));
         if let Some(state) = bound.paging_state {
             execution.resume(state);
         }
         execution
     }
 
+    /// One that was begun elsewhere, with the same plan, values and options.
+    pub fn begun(
+        plan: &'a SelectPlan,
+        values: &'a BoundValues<'a>,
+        options: &'a QueryOptions<'a>,
+        progress: Box<SelectProgress>,
+    ) -> Self {
+        SelectExecution {
+            plan,
+            values,
+            options,
+            progress,
+        }
+    }
+
+    pub fn into_progress(self) -> Box<SelectProgress> {
+        self.progress
+    }
+
+    /// For work elsewhere: what has come of it so far, and the way back.
+    pub fn divide(self) -> (Box<SelectProgress>, impl FnOnce(Box<SelectProgress>) -> Self) {
+        let SelectExecution {
+            plan,
+            values,
+            options,
+            progress,
+        } = self;
+        let go_on = move |progress| Self::begun(plan, values, options, progress);
+        (progress, go_on)
+    }
+
     /// The first target is the one that the page before this one ended in.
     fn resume(&mut self, state: PagingState) {
-        self.rows_left = self.rows_left.min(state.rows_left);
-        self.rows_left_in_partition = state.rows_left_in_partition;
+        self.progress.rows_left = self.progress.rows_left.min(state.rows_left);
+        self.progress.rows_left_in_partition = state.rows_left_in_partition;
         if self.plan.grouping.is_some() {
-            self.groups_in_partition =
-                self.rows_per_partition_max - self.rows_left_in_partition.min(self.rows_per_partition_max);
+            self.progress.groups_in_partition = self.progress.rows_per_partition_max
+                - self
+                    .progress
+                    .rows_left_in_partition
+                    .min(self.progress.rows_per_partition_max);
             let count = usize::from(self.plan.table.partition_key_count);
             for component in partition_key_components(&state.position.key, count) {
-                write_component(&mut self.grouped_partition, Some(component));
+                write_component(&mut self.progress.grouped_partition, Some(component));
             }
         }
         // Past the last row of a partition that was asked for by its key comes the next key.
         if state.position.place.is_none() && self.is_at_key() {
-            self.next_target += 1;
+            self.progress.next_target += 1;
         } else {
-            self.after = Some(state.position);
+            self.progress.after = Some(state.position);
         }
     }
 
     /// Returns the target that is being read, or is next.
     fn target(&self) -> Option<&Target> {
-        self.targets.get(self.next_target)
+        self.progress.targets.get(self.progress.next_target)
     }
 
     fn is_at_key(&self) -> bool {
@@ -146,19 +180,26 @@ impl<'a> SelectExecution<'a> {
 
     /// Targets that are not done with.
     fn targets_left(&self) -> usize {
-        self.targets.len().saturating_sub(self.next_target)
+        self.progress
+            .targets
+            .len()
+            .saturating_sub(self.progress.next_target)
     }
 
     fn clause(&mut self) -> Result<Option<Arc<BoundClause>>, CqlError> {
-        match &self.clause {
+        match &self.progress.clause {
             Some(Ok(clause)) => Ok(Some(clause.clone())),
-            _ => self.clause.take().transpose(),
+            _ => self.progress.clause.take().transpose(),
         }
     }
 
     /// The next read, or none when the result is complete.
     pub fn next_read(&mut self) -> Result<Option<ShardRead>, CqlError> {
-        if self.is_done || self.rows_left == 0 || self.page_left == 0 || self.target().is_none() {
+        if self.progress.is_done
+            || self.progress.rows_left == 0
+            || self.progress.page_left == 0
+            || self.target().is_none()
+        {
             return Ok(None);
         }
         let clause = self.clause()?;
@@ -166,8 +207,8 @@ impl<'a> SelectExecution<'a> {
             return Ok(None);
         };
         Ok(Some(ShardRead {
-            after: self.after.clone(),
-            rows_left_in_partition: self.rows_of_partition(self.rows_left_in_partition),
+            after: self.progress.after.clone(),
+            rows_left_in_partition: self.rows_of_partition(self.progress.rows_left_in_partition),
             ..self.read_of(target, clause)
         }))
     }
@@ -175,7 +216,7 @@ impl<'a> SelectExecution<'a> {
     /// The next read and those after it, of at most `count` targets, as far as each is of one row: they may be made at the same time, and
     /// their answers be absorbed in turn where [`ShardRows::is_whole`].
     pub fn reads_ahead(&mut self, count: usize) -> Vec<(TargetIndex, ShardRead)> {
-        let is_begun = self.after.is_some();
+        let is_begun = self.progress.after.is_some();
         let clause = match self.plan.names_one_row() && !is_begun {
             true => self.clause().ok().flatten(),
             false => None,
@@ -183,8 +224,17 @@ impl<'a> SelectExecution<'a> {
         let Some(clause) = clause else {
             return Vec::new();
         };
-        let targets = self.targets.iter().enumerate().skip(self.next_target);
-        let keys = targets.take(count.min(self.rows_left as usize).min(self.page_left as usize));
+        let targets = self
+            .progress
+            .targets
+            .iter()
+            .enumerate()
+            .skip(self.progress.next_target);
+        let keys = targets.take(
+            count
+                .min(self.progress.rows_left as usize)
+                .min(self.progress.page_left as usize),
+        );
         keys.filter(|(_, target)| matches!(target.partitions, ReadPartitions::Key { .. }))
             .map(|(index, target)| (TargetIndex(index), self.read_of(target, clause.clone())))
             .collect()
@@ -192,21 +242,22 @@ impl<'a> SelectExecution<'a> {
 
     /// Index of the target of the next read.
     pub fn next_index(&self) -> TargetIndex {
-        TargetIndex(self.next_target)
+        TargetIndex(self.progress.next_target)
     }
 
     /// The read of a target from its beginning.
     fn read_of(&self, target: &Target, clause: Arc<BoundClause>) -> ShardRead {
         let collects = self.plan.grouping.is_some() || self.plan.has_aggregates();
         let rows_max = match (collects, !self.plan.is_sorted_later()) {
-            (true, _) => computed_rows_max(self.plan),
+            (true, _) => self.plan.computed_rows_max(),
             (false, true) => self
+                .progress
                 .rows_left
-                .min(self.page_left)
-                .min(computed_rows_max(self.plan)),
+                .min(self.progress.page_left)
+                .min(self.plan.computed_rows_max()),
             (false, false) => u32::MAX,
         };
-        let rows_of_partition = self.rows_of_partition(self.rows_per_partition_max);
+        let rows_of_partition = self.rows_of_partition(self.progress.rows_per_partition_max);
         ShardRead {
             shard: target.shard,
             partitions: target.partitions.clone(),
@@ -228,41 +279,42 @@ impl<'a> SelectExecution<'a> {
 
     /// Takes the answer to the last read.
     pub fn absorb(&mut self, mut rows: ShardRows) -> Result<(), CqlError> {
-        self.warnings.append(&mut rows.warnings);
+        self.progress.warnings.append(&mut rows.warnings);
         match self.plan.grouping.is_some() || self.plan.has_aggregates() {
             true => self.absorb_groups(&rows)?,
             false => self.absorb_rows(&rows)?,
         }
-        if self.is_done {
+        if self.progress.is_done {
             return Ok(());
         }
-        if self.output.len() > self.options.answer_bytes_max && self.output_count > 1 {
+        if self.progress.output.len() > self.options.answer_bytes_max && self.progress.output_count > 1 {
             self.end_long_page(&mut rows)?;
         }
         if rows.is_cut {
-            self.page_left = 0;
+            self.progress.page_left = 0;
         }
         match rows.stopped_at {
             Some(position) => {
-                self.rows_left_in_partition = rows.rows_left_in_partition;
-                self.after = Some(position);
+                self.progress.rows_left_in_partition = rows.rows_left_in_partition;
+                self.progress.after = Some(position);
             }
             None => self.next_target(),
         }
         // A key whose partition is done with needs no further read.
         let is_key_done = self
+            .progress
             .after
             .as_ref()
             .is_some_and(|position| position.place.is_none())
             && self.is_at_key();
         // Whether a range has more is not looked at, as in Cassandra; whether a last key's partition has is known.
         let is_last_key_done = is_key_done && self.targets_left() == 1;
-        let is_page_full = self.page_left == 0 && self.rows_left > 0;
+        let is_page_full = self.progress.page_left == 0 && self.progress.rows_left > 0;
         if is_page_full && self.plan.grouping.is_none() && !is_last_key_done {
-            self.paging_state = self.after.clone().map(|position| PagingState {
+            self.progress.paging_state = self.progress.after.clone().map(|position| PagingState {
                 position,
-                rows_left: self.rows_left,
-                rows_left_in_partition: self.rows_left_in_partition,
+                rows_left: self.progress.rows_left,
+                rows_left_in_partition: self.progress.rows_left_in_partition,
             });
         } else if is_key_done {
             self.next_target();
@@ -291,24 +343,25 @@ impl<'a> SelectExecution<'a> {
     /// Returns the bytes that its rows take so far, and will take before it has ended.
     pub fn output_bytes(&self) -> usize {
         let copies = if self.plan.is_sorted_later() { 2 } else { 1 };
-        copies * self.output.capacity()
+        copies * self.progress.output.capacity()
     }
 
     fn next_target(&mut self) {
-        self.next_target += 1;
-        self.after = None;
-        self.rows_left_in_partition = self.rows_per_partition_max;
+        self.progress.next_target += 1;
+        self.progress.after = None;
+        self.progress.rows_left_in_partition = self.progress.rows_per_partition_max;
     }
 
     /// Room for rows: as a vector makes it, but no more than the longest answer and the rows that end it take.
     fn reserve(&mut self, bytes: usize) {
-        let needed_bytes = self.output.len() + bytes;
-        if needed_bytes > self.output.capacity() {
+        let needed_bytes = self.progress.output.len() + bytes;
+        if needed_bytes > self.progress.output.capacity() {
             let answer_bytes_max = self.options.answer_bytes_max;
             let useful_bytes = answer_bytes_max.saturating_add(answer_bytes_max / ANSWER_SHARE);
-            let wanted_bytes = (2 * self.output.capacity()).min(useful_bytes);
-            self.output
-                .reserve_exact(wanted_bytes.max(needed_bytes) - self.output.len());
+            let wanted_bytes = (2 * self.progress.output.capacity()).min(useful_bytes);
+            self.progress
+                .output
+                .reserve_exact(wanted_bytes.max(needed_bytes) - self.progress.output.len());
         }
     }
 
@@ -318,7 +371,7 @@ impl<'a> SelectExecution<'a> {
         match &self.plan.output {
             Output::Expressions { .. } if !is_sorted_later => {
                 let context = self.context();
-                let mut output = std::mem::take(&mut self.output);
+                let mut output = std::mem::take(&mut self.progress.output);
                 for row in row_slices(&rows.bytes, self.plan.fetched.len(), rows.count) {
                     let context = EvaluationContext {
                         row: Some(FetchedRow::new(row)),
@@ -326,20 +379,20 @@ impl<'a> SelectExecution<'a> {
                     };
                     write_output(self.plan, &context, &mut output)?;
                 }
-                self.output = output;
+                self.progress.output = output;
             }
             Output::Columns(count) if *count != self.plan.fetched.len() && !is_sorted_later => {
                 for row in row_slices(&rows.bytes, self.plan.fetched.len(), rows.count) {
                     let kept = row_slices(row, *count, 1).next().unwrap_or_default();
-                    self.output.extend_from_slice(kept);
+                    self.progress.output.extend_from_slice(kept);
                 }
             }
-            _ => self.output.extend_from_slice(&rows.bytes),
+            _ => self.progress.output.extend_from_slice(&rows.bytes),
         }
-        self.output_count += rows.count;
+        self.progress.output_count += rows.count;
         if !is_sorted_later {
-            self.rows_left = reduced(self.rows_left, rows.count);
-            self.page_left = reduced(self.page_left, rows.count);
+            self.progress.rows_left = reduced(self.progress.rows_left, rows.count);
+            self.progress.page_left = reduced(self.progress.page_left, rows.count);
         }
         Ok(())
     }
@@ -354,20 +407,20 @@ impl<'a> SelectExecution<'a> {
             let row = FetchedRow::new(row);
             let Some(grouping) = &self.plan.grouping else {
                 // All rows are one group. Keys without bytes are not compared: of nothing, some processors take long.
-                self.group.add(self.plan, Vec::new(), row, &context)?;
+                self.progress.group.add(self.plan, Vec::new(), row, &context)?;
                 continue;
             };
             let key = group_key(grouping, row, &context)?;
-            if !self.group.takes(&key) {
-                let is_partition_left = self.partition_of(row) != self.grouped_partition;
+            if !self.progress.group.takes(&key) {
+                let is_partition_left = self.partition_of(row) != self.progress.grouped_partition;
                 self.finish_group(&context, is_partition_left || self.targets_left() > 1)?;
-                if self.rows_left == 0 || self.page_left == 0 {
-                    self.is_done = true;
+                if self.progress.rows_left == 0 || self.progress.page_left == 0 {
+                    self.progress.is_done = true;
                     return Ok(());
                 }
             }
             self.enter_partition(row);
-            self.group.add(self.plan, key, row, &context)?;
+            self.progress.group.add(self.plan, key, row, &context)?;
         }
         Ok(())
     }
@@ -375,9 +428,9 @@ impl<'a> SelectExecution<'a> {
     /// Starts counting groups anew if the row belongs to another partition than the one before it.
     fn enter_partition(&mut self, row: FetchedRow<'_>) {
         let key = self.partition_of(row);
-        if key != self.grouped_partition {
-            self.grouped_partition = key;
-            self.groups_in_partition = 0;
+        if key != self.progress.grouped_partition {
+            self.progress.grouped_partition = key;
+            self.progress.groups_in_partition = 0;
         }
     }
 
@@ -402,29 +455,37 @@ impl<'a> SelectExecution<'a> {
         context: &EvaluationContext<'_>,
         has_more_partitions: bool,
     ) -> Result<(), CqlError> {
-        let group = std::mem::replace(&mut self.group, GroupInProgress::new(self.plan));
-        if self.groups_in_partition < self.rows_per_partition_max {
-            group.write(self.plan, context, &mut self.output)?;
-            self.output_count += 1;
-            self.rows_left = reduced(self.rows_left, 1);
-            self.page_left = reduced(self.page_left, 1);
+        let group = std::mem::replace(&mut self.progress.group, GroupInProgress::new(self.plan));
+        if self.progress.groups_in_partition < self.progress.rows_per_partition_max {
+            group.write(self.plan, context, &mut self.progress.output)?;
+            self.progress.output_count += 1;
+            self.progress.rows_left = reduced(self.progress.rows_left, 1);
+            self.progress.page_left = reduced(self.progress.page_left, 1);
         }
-        self.groups_in_partition = self.groups_in_partition.saturating_add(1);
-        if let (0, 1.., Some(grouping)) = (self.page_left, self.rows_left, &self.plan.grouping) {
+        self.progress.groups_in_partition = self.progress.groups_in_partition.saturating_add(1);
+        if let (0, 1.., Some(grouping)) = (
+            self.progress.page_left,
+            self.progress.rows_left,
+            &self.plan.grouping,
+        ) {
             let position = group.position(grouping, self.plan.side_behind())?;
             // A static row alone, as the one row of a partition without clustering, is all there is.
             let has_one_row = position
                 .place
                 .as_ref()
                 .is_none_or(|place| place.bound.prefix.is_empty());
-            let is_partition_done = has_one_row || self.groups_in_partition >= self.rows_per_partition_max;
+            let is_partition_done =
+                has_one_row || self.progress.groups_in_partition >= self.progress.rows_per_partition_max;
             if is_partition_done && !has_more_partitions && !self.plan.is_range_scan() {
                 return Ok(());
             }
-            self.paging_state = Some(PagingState {
+            self.progress.paging_state = Some(PagingState {
                 position,
-                rows_left: self.rows_left,
-                rows_left_in_partition: reduced(self.rows_per_partition_max, self.groups_in_partition),
+                rows_left: self.progress.rows_left,
+                rows_left_in_partition: reduced(
+                    self.progress.rows_per_partition_max,
+                    self.progress.groups_in_partition,
+                ),
             });
         }
         Ok(())
@@ -439,31 +500,31 @@ impl<'a> SelectExecution<'a> {
     }
 
     pub fn in_products(&self) -> InProducts {
-        self.in_products
+        self.progress.in_products
     }
 
     /// Takes the warnings that the client is told with the result.
     pub fn take_warnings(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.warnings)
+        std::mem::take(&mut self.progress.warnings)
     }
 
     /// The body of the RESULT.
     pub fn finish(mut self) -> Result<Vec<u8>, CqlError> {
         let context = self.context();
         let plan = self.plan;
-        if plan.aggregates_everything() || (!self.is_done && !self.group.is_empty()) {
+        if plan.aggregates_everything() || (!self.progress.is_done && !self.progress.group.is_empty()) {
             self.finish_group(&context, self.targets_left() > 0)?;
         }
         if plan.is_sorted_later() {
             self.sort(&context)?;
         }
-        let SelectExecution {
+        let SelectProgress {
             mut output,
             mut writer,
             output_count,
             paging_state,
             ..
-        } = self;
+        } = *self.progress;
         (0..output_count).for_each(|_| writer.end_row());
         let paging_state = paging_state.as_ref().map(PagingState::encode);
         writer.finish(&mut output, paging_state.as_deref());
@@ -473,39 +534,30 @@ impl<'a> SelectExecution<'a> {
     /// Sorts the rows of several partitions and cuts them to LIMIT.
     fn sort(&mut self, context: &EvaluationContext<'_>) -> Result<(), CqlError> {
         let plan = self.plan;
-        let fetched = self.output.split_off(self.rows_at);
-        let mut rows: Vec<&[u8]> = row_slices(&fetched, plan.fetched.len(), self.output_count).collect();
-        let clause = self.clause.as_ref().and_then(|clause| clause.as_ref().ok());
+        let fetched = self.progress.output.split_off(self.progress.rows_at);
+        let mut rows: Vec<&[u8]> =
+            row_slices(&fetched, plan.fetched.len(), self.progress.output_count).collect();
+        let clause = self
+            .progress
+            .clause
+            .as_ref()
+            .and_then(|clause| clause.as_ref().ok());
         match clause.and_then(|clause| clause.nearest.as_ref()) {
             // Those of one shard are in order, and shards in that of their tokens, so that ties stay as each shard settles them.
             Some(nearest) => nearest.sort(plan.nearest.as_ref().map_or(0, |nearest| nearest.slot), &mut rows),
             None => rows.sort_by(|left, right| compare_rows(plan, left, right)),
         }
-        rows.truncate(self.rows_left as usize);
+        rows.truncate(self.progress.rows_left as usize);
         for row in &rows {
             let context = EvaluationContext {
                 row: Some(FetchedRow::new(row)),
                 ..*context
             };
-            write_output(plan, &context, &mut self.output)?;
+            write_output(plan, &context, &mut self.progress.output)?;
         }
-        self.output_count = rows.len() as u32;
+        self.progress.output_count = rows.len() as u32;
         Ok(())
     }
-}
-
-/// How many rows are asked of a shard at once, as far as what is done with them here goes.
-fn computed_rows_max(plan: &SelectPlan) -> u32 {
-    let values_per_row = match &plan.output {
-        Output::Columns(_) if plan.grouping.is_none() => return u32::MAX,
-        Output::Columns(_) => 1,
-        Output::Expressions {
-            expressions,
-            aggregates,
-        } => expressions.iter().map(Expression::value_count).sum::<usize>() + aggregates.len(),
-    };
-    // At most COMPUTED_VALUES_MAX, which fits.
-    (COMPUTED_VALUES_MAX / values_per_row.max(1)).max(1) as u32
 }
 
 fn reduced(left: u32, by: u32) -> u32 {

@@ -37,6 +37,11 @@ impl GroupInProgress {
         self.first_row.is_none()
     }
 
+    /// Bytes of the row that its plain values are computed of.
+    pub fn first_row_bytes(&self) -> usize {
+        self.first_row.as_ref().map_or(0, Vec::len)
+    }
+
     /// Returns whether the row belongs to this group; any row does to an empty one.
     pub fn takes(&self, key: &[u8]) -> bool {
         self.is_empty() || self.key == key

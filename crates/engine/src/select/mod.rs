@@ -25,6 +25,7 @@ mod shard_read;
 mod shard_rows;
 mod tombstones;
 
+mod computing;
 mod direct;
 mod execution;
 mod grouping;
@@ -33,7 +34,7 @@ mod one_row;
 pub use bound::{BOUND_AT_ONCE_MAX, BoundSelect, InProducts};
 pub(crate) use bound::{JSON_BYTES_PER_VALUE, json_effort};
 pub use direct::{Direct, DirectRead};
-pub use execution::{SelectExecution, TargetIndex};
+pub use execution::{SelectExecution, SelectProgress, TargetIndex};
 pub(crate) use filter::{Filter, FilterEffort, bind_filters};
 pub(crate) use one_row::ManyRows;
 pub use one_row::{RowRead, StoredRow};

@@ -45,6 +45,8 @@ pub struct SelectPlan {
     pub(super) bypasses_cache: bool,
     /// Binding takes longer the longer the values are.
     pub(super) decodes_json: bool,
+    /// Computing the result takes long for its bytes.
+    pub(super) writes_json: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -63,6 +63,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
     let SelectionScope {
         fetched, aggregates, ..
     } = selection.into_inner();
+    let writes_json = expressions.iter().any(Expression::writes_json);
     let output = output(expressions, aggregates, grouping.is_some());
     let fetched = fetched_columns(table, fetched);
     check_extent("selected columns", &columns)?;
@@ -91,6 +92,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         clause,
         bypasses_cache: select.bypass_cache,
         decodes_json,
+        writes_json,
     })
 }
 

@@ -110,6 +110,21 @@ impl Expression {
         }
     }
 
+    /// Returns whether a value becomes JSON in it.
+    pub(crate) fn writes_json(&self) -> bool {
+        match self {
+            Expression::JsonRow(_) => true,
+            Expression::Call { function, arguments } => {
+                function.is_to_json() || arguments.iter().any(Expression::writes_json)
+            }
+            Expression::List(elements)
+            | Expression::Set { elements, .. }
+            | Expression::Tuple(elements)
+            | Expression::Vector { elements, .. } => elements.iter().any(Expression::writes_json),
+            _ => false,
+        }
+    }
+
     pub fn is_constant(&self) -> bool {
         matches!(self, Expression::Constant(_))
     }

@@ -85,6 +85,14 @@ impl Receiver {
     }
 }
 
+fn has_elements(cql_type: &CqlType) -> bool {
+    cql_type.is_collection()
+        || matches!(
+            cql_type,
+            CqlType::Tuple(_) | CqlType::UserDefined { .. } | CqlType::Vector { .. }
+        )
+}
+
 impl StatementScope<'_> {
     /// Records what the marker `index` is for.
     pub fn bind(&self, index: usize, name: Option<&str>, receiver: &Receiver) {
@@ -116,6 +124,14 @@ impl BindMarkers {
 
     pub(crate) fn decodes_json(&self) -> bool {
         self.decodes_json
+    }
+
+    /// Returns whether a value that is bound is checked element by element.
+    pub(crate) fn binds_elements(&self) -> bool {
+        self.specs
+            .iter()
+            .flatten()
+            .any(|spec| has_elements(&spec.cql_type))
     }
 
     pub fn into_specs(self) -> Vec<ColumnSpec> {

@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use helenus_schema::TableMetadata;
 
+use crate::CqlError;
 use crate::heap_bytes::HeapBytes;
 use crate::modify::{ColumnCondition, ModifyPlan};
 use crate::prepare::ResultMetadata;
 use crate::select::SelectPlan;
-use crate::term::ReferencePlan;
+use crate::term::{EvaluationContext, ReferencePlan};
 
 /// Statements of a transaction, `LET`s included: what it reads is held until it has decided, by one shard in one turn if it can
 /// be.
 pub(super) const STATEMENTS_MAX: usize = 500;
 
 /// Immutable, shared by all executions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TransactionPlan {
     /// Reads of the `LET`s, and behind them the SELECT that is answered, if there is one.
     pub(super) reads: Vec<NamedRead>,
@@ -27,14 +28,14 @@ pub struct TransactionPlan {
     pub(super) statements: Vec<ModifyPlan>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct NamedRead {
     /// As messages call it.
     pub name: String,
     pub plan: SelectPlan,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Answer {
     Nothing,
     /// Rows of the last read.
@@ -42,14 +43,14 @@ pub(super) enum Answer {
     References(Vec<ReferencePlan>, Arc<ResultMetadata>),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RowCondition {
     /// Index of the read whose row is tested.
     pub row: usize,
     pub test: RowTest,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum RowTest {
     /// Existence of the row; absence if false.
     Exists(bool),
@@ -63,6 +64,22 @@ pub(super) enum RowTest {
 }
 
 impl TransactionPlan {
+    /// Returns whether a value of a statement's key is another one each time.
+    pub(crate) fn makes_keys(&self) -> bool {
+        self.statements.iter().any(ModifyPlan::makes_keys)
+    }
+
+    /// The plan with the keys of one execution.
+    pub(crate) fn with_made_keys(&self, context: &EvaluationContext<'_>) -> Result<Self, CqlError> {
+        let statements = self.statements.iter();
+        Ok(TransactionPlan {
+            statements: statements
+                .map(|statement| statement.with_made_keys(context))
+                .collect::<Result<_, _>>()?,
+            ..self.clone()
+        })
+    }
+
     /// The tables that it reads or writes.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableMetadata>> {
         let read = self.reads.iter().map(|read| &read.plan.table);

@@ -52,9 +52,7 @@ impl Shard {
             {
                 Ok(plans) => {
                     shard.context.look_at_clock();
-                    // What was prepared is kept, and bounded in size.
-                    let is_kept = message.header.opcode == Opcode::Prepare;
-                    let used: Vec<_> = plans.iter().flatten().filter(|_| !is_kept).cloned().collect();
+                    let used: Vec<_> = plans.iter().flatten().cloned().collect();
                     let context = RequestContext {
                         session: &answered,
                         stream,
@@ -63,7 +61,10 @@ impl Shard {
                         may_be_put_back: false,
                     };
                     let outcome = shard.handle_planned(context, &message, plans);
-                    shard.planner.retire(used.into_iter().map(|plan| plan as _));
+                    // What was prepared is kept, unless it is refused: for its size, as a rule.
+                    if message.header.opcode != Opcode::Prepare || outcome.is_err() {
+                        shard.planner.retire(used.into_iter().map(|plan| plan as _));
+                    }
                     outcome
                 }
                 Err(error) => Err(error),

@@ -17,9 +17,9 @@ use crate::memtable::{PackedRow, Rows};
 /// Overhead of the allocator for each allocation, in bytes.
 const ALLOCATION_OVERHEAD_BYTES: usize = 16;
 
-/// Terms of one row of one write: a row with more, of a large collection, may match anything until it is flushed. A term takes 70 ns of the
+/// Terms of one row of one write: a row with more, of a large collection, may match anything until it is flushed. A term takes some 300 ns of the
 /// millisecond that a shard may be held, and some 100 bytes.
-const ROW_TERMS_MAX: usize = 4_096;
+const ROW_TERMS_MAX: usize = 1_024;
 
 /// The indexes of one memtable. Nothing is ever taken out: what it says of a row may be old.
 #[derive(Debug, Default)]

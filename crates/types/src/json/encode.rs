@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use thiserror::Error;
 
 use crate::cql_type::{CqlType, UserType};
+use crate::utf8::from_utf8;
 use crate::value::blob::write_hex;
 use crate::value::floating::{format_double, format_float};
 use crate::value::timestamp::format_timestamp_json;
@@ -45,7 +46,10 @@ impl CqlType {
 
     fn write_native_json(&self, out: &mut String, bytes: &[u8]) -> Written {
         match self {
-            CqlType::Text | CqlType::Ascii => write_json_string(out, &String::from_utf8_lossy(bytes)),
+            CqlType::Text | CqlType::Ascii => match from_utf8(bytes) {
+                Ok(text) => write_json_string(out, text),
+                Err(_) => write_json_string(out, &String::from_utf8_lossy(bytes)),
+            },
             CqlType::Blob | CqlType::Custom(_) => {
                 out.push_str("\"0x");
                 write_hex(out, bytes);
@@ -172,17 +176,20 @@ pub fn write_json_string(out: &mut String, text: &str) {
     {
         let (plain, escaped) = rest.split_at(at);
         out.push_str(plain);
-        // Writing to a String cannot fail.
-        let _ = match escaped.as_bytes().first() {
-            Some(0x8) => write!(out, "\\b"),
-            Some(b'\t') => write!(out, "\\t"),
-            Some(b'\n') => write!(out, "\\n"),
-            Some(0xc) => write!(out, "\\f"),
-            Some(b'\r') => write!(out, "\\r"),
-            Some(byte @ (b'"' | b'\\')) => write!(out, "\\{}", char::from(*byte)),
-            Some(byte) => write!(out, "\\u{byte:04X}"),
-            None => Ok(()),
-        };
+        match escaped.as_bytes().first() {
+            Some(0x8) => out.push_str("\\b"),
+            Some(b'\t') => out.push_str("\\t"),
+            Some(b'\n') => out.push_str("\\n"),
+            Some(0xc) => out.push_str("\\f"),
+            Some(b'\r') => out.push_str("\\r"),
+            Some(b'"') => out.push_str("\\\""),
+            Some(b'\\') => out.push_str("\\\\"),
+            Some(byte) => {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "\\u{byte:04X}");
+            }
+            None => {}
+        }
         rest = escaped.get(1..).unwrap_or_default();
     }
     out.push_str(rest);
