@@ -137,8 +137,15 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        let made = statement.prepared.with_made_keys(values, options)?;
-        let statement = &statement.by(made.as_ref());
+        let (made, by_made);
+        let statement = match statement.prepared.makes_keys() {
+            true => {
+                made = statement.prepared.with_made_keys(values, options)?;
+                by_made = statement.by(&made);
+                &by_made
+            }
+            false => statement,
+        };
         let (session, stream) = (statement.request.session, statement.request.stream);
         let own = || {
             let account = self.context.account_of_session(session);
@@ -166,10 +173,13 @@ impl Shard {
         values: &[BoundValues<'_>],
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        let made = members.iter().zip(values).map(|(member, values)| {
-            let made = member.prepared.with_made_keys(values, options)?;
-            Ok(made.unwrap_or_else(|| member.prepared.clone()))
-        });
+        let made = members
+            .iter()
+            .zip(values)
+            .map(|(member, values)| match member.prepared.makes_keys() {
+                true => member.prepared.with_made_keys(values, options),
+                false => Ok(member.prepared.clone()),
+            });
         let members: Vec<Arc<Prepared>> = made.collect::<Result<_, CqlError>>()?;
         let bound: Vec<ConditionalMember<'_>> = members
             .iter()

@@ -20,11 +20,8 @@ pub(crate) struct Statement<'a> {
 }
 
 impl<'a> Statement<'a> {
-    /// The same by a plan with keys of its own, if there is one.
-    pub fn by(&self, made: Option<&'a Arc<Prepared>>) -> Statement<'a> {
-        Statement {
-            prepared: made.unwrap_or(self.prepared),
-            ..*self
-        }
+    /// The same by another plan.
+    pub fn by(&self, prepared: &'a Arc<Prepared>) -> Statement<'a> {
+        Statement { prepared, ..*self }
     }
 }

@@ -64,23 +64,32 @@ impl Prepared {
         *self.heap_bytes.get_or_init(|| self.count_heap_bytes())
     }
 
-    /// Returns the statement with the keys of one execution, for who computes them several times; `None` where they are the same each
-    /// time.
+    /// Returns whether what it writes to has another key each time that the key is computed. Who computes it several times executes
+    /// [`with_made_keys`](Self::with_made_keys) instead.
+    #[inline]
+    pub fn makes_keys(&self) -> bool {
+        match &self.plan {
+            Plan::Modify(plan) => plan.makes_keys(),
+            Plan::Batch(plan) => plan.makes_keys(),
+            Plan::Transaction(plan) => plan.makes_keys(),
+            _ => false,
+        }
+    }
+
+    /// The statement with the keys of one execution.
     pub fn with_made_keys(
-        &self,
+        self: &Arc<Self>,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
-    ) -> Result<Option<Arc<Prepared>>, CqlError> {
+    ) -> Result<Arc<Prepared>, CqlError> {
         let context = options.evaluation(values);
         let plan = match &self.plan {
-            Plan::Modify(plan) if plan.makes_keys() => Plan::Modify(Box::new(plan.with_made_keys(&context)?)),
-            Plan::Batch(plan) if plan.makes_keys() => Plan::Batch(Box::new(plan.with_made_keys(&context)?)),
-            Plan::Transaction(plan) if plan.makes_keys() => {
-                Plan::Transaction(Box::new(plan.with_made_keys(&context)?))
-            }
-            _ => return Ok(None),
+            Plan::Modify(plan) => Plan::Modify(Box::new(plan.with_made_keys(&context)?)),
+            Plan::Batch(plan) => Plan::Batch(Box::new(plan.with_made_keys(&context)?)),
+            Plan::Transaction(plan) => Plan::Transaction(Box::new(plan.with_made_keys(&context)?)),
+            _ => return Ok(self.clone()),
         };
-        Ok(Some(Arc::new(self.with_plan(plan))))
+        Ok(Arc::new(self.with_plan(plan)))
     }
 
     fn with_plan(&self, plan: Plan) -> Self {
