@@ -137,15 +137,6 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        let (made, by_made);
-        let statement = match statement.prepared.makes_keys() {
-            true => {
-                made = statement.prepared.with_made_keys(values, options)?;
-                by_made = statement.by(&made);
-                &by_made
-            }
-            false => statement,
-        };
         let (session, stream) = (statement.request.session, statement.request.stream);
         let own = || {
             let account = self.context.account_of_session(session);

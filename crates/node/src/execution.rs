@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use helenus_engine::Prepared;
+use helenus_engine::term::BoundValues;
+use helenus_engine::{CqlError, Prepared, QueryOptions};
 use helenus_protocol::request::QueryParameters;
 
 use crate::session::RequestContext;
@@ -19,9 +20,18 @@ pub(crate) struct Statement<'a> {
     pub result_metadata_id: Option<&'a [u8]>,
 }
 
-impl<'a> Statement<'a> {
-    /// The same by another plan.
-    pub fn by(&self, prepared: &'a Arc<Prepared>) -> Statement<'a> {
-        Statement { prepared, ..*self }
+impl Statement<'_> {
+    /// For who computes the statement's keys several times: `work` gets it with the keys of this execution.
+    pub fn with_made_keys<T>(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        work: impl FnOnce(&Statement<'_>) -> Result<T, CqlError>,
+    ) -> Result<T, CqlError> {
+        if !self.prepared.makes_keys() {
+            return work(self);
+        }
+        let prepared = &self.prepared.with_made_keys(values, options)?;
+        work(&Statement { prepared, ..*self })
     }
 }

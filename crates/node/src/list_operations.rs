@@ -62,15 +62,6 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        let (made, by_made);
-        let statement = match statement.prepared.makes_keys() {
-            true => {
-                made = statement.prepared.with_made_keys(values, options)?;
-                by_made = statement.by(&made);
-                &by_made
-            }
-            false => statement,
-        };
         let partitions = match &statement.prepared.plan {
             Plan::Modify(plan) => plan.partitions(values, options)?,
             Plan::Batch(plan) => plan.partitions(values, options)?,

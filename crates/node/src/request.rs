@@ -190,16 +190,26 @@ impl Shard {
         match &prepared.plan {
             Plan::Select(plan) => self.select(statement, plan, &values, &options),
             Plan::Modify(plan) if plan.is_conditional() => {
-                self.modify_conditionally(statement, &values, &options)
+                statement.with_made_keys(&values, &options, |made| {
+                    self.modify_conditionally(made, &values, &options)
+                })
             }
-            Plan::Modify(plan) if plan.needs_read() => self.modify_reading(statement, &values, &options),
+            Plan::Modify(plan) if plan.needs_read() => statement.with_made_keys(&values, &options, |made| {
+                self.modify_reading(made, &values, &options)
+            }),
             Plan::Modify(plan) => self.modify(statement, plan, &values, &options),
             Plan::Batch(plan) if plan.is_conditional() => {
-                self.modify_conditionally(statement, &values, &options)
+                statement.with_made_keys(&values, &options, |made| {
+                    self.modify_conditionally(made, &values, &options)
+                })
             }
-            Plan::Batch(plan) if plan.needs_read() => self.modify_reading(statement, &values, &options),
+            Plan::Batch(plan) if plan.needs_read() => statement.with_made_keys(&values, &options, |made| {
+                self.modify_reading(made, &values, &options)
+            }),
             Plan::Batch(plan) => self.modify_batch(statement, plan, &values, &options),
-            Plan::Transaction(plan) => self.transact(statement, plan, &values, &options),
+            Plan::Transaction(_) => {
+                statement.with_made_keys(&values, &options, |made| self.transact(made, &values, &options))
+            }
             Plan::Use(keyspace) => self.use_keyspace(session, stream, keyspace),
             Plan::Truncate(table) => self.truncate_table(session, stream, table, &options),
             Plan::Prune(plan) => self.prune_view(statement, plan, &values, &options),

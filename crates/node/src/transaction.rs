@@ -167,22 +167,11 @@ impl Shard {
     pub(crate) fn transact(
         self: &Rc<Self>,
         statement: &Statement<'_>,
-        plan: &TransactionPlan,
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
-        let (made, by_made);
-        let statement = match statement.prepared.makes_keys() {
-            true => {
-                made = statement.prepared.with_made_keys(values, options)?;
-                by_made = statement.by(&made);
-                &by_made
-            }
-            false => statement,
-        };
-        let plan = match &statement.prepared.plan {
-            Plan::Transaction(plan) => plan,
-            _ => plan,
+        let Plan::Transaction(plan) = &statement.prepared.plan else {
+            return Err(self.no_plan());
         };
         let bound = plan.bind(values, options)?;
         let (session, stream) = (statement.request.session, statement.request.stream);

@@ -5,6 +5,7 @@
 
 use super::restriction::{InTerm, Restriction, RestrictionKind, TupleTerm};
 use crate::CqlError;
+use crate::functions::NativeFunction;
 use crate::term::{EvaluationContext, Expression};
 
 /// Returns whether a value in the restrictions is another one each time.
@@ -45,19 +46,7 @@ fn of_tuple(tuple: &mut TupleTerm) -> Vec<&mut Expression> {
 impl Expression {
     /// Returns whether a call in it gives another value each time.
     fn is_made(&self) -> bool {
-        match self {
-            Expression::Call { function, arguments } => {
-                function.is_made() || arguments.iter().any(Expression::is_made)
-            }
-            Expression::List(elements)
-            | Expression::Set { elements, .. }
-            | Expression::Tuple(elements)
-            | Expression::Vector { elements, .. } => elements.iter().any(Expression::is_made),
-            Expression::Map { entries, .. } => entries
-                .iter()
-                .any(|(key, value)| key.is_made() || value.is_made()),
-            _ => false,
-        }
+        self.calls(NativeFunction::is_made)
     }
 
     /// Puts the value of this time in the place of such an expression.

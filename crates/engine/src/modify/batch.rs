@@ -69,11 +69,8 @@ impl BatchPlan {
 
     /// The plan with the keys of one execution.
     pub(crate) fn with_made_keys(&self, context: &EvaluationContext<'_>) -> Result<Self, CqlError> {
-        let statements = self.statements.iter();
         Ok(BatchPlan {
-            statements: statements
-                .map(|statement| statement.with_made_keys(context))
-                .collect::<Result<_, _>>()?,
+            statements: ModifyPlan::all_with_made_keys(&self.statements, context)?,
             attributes: self.attributes.clone(),
             ..*self
         })

@@ -178,6 +178,17 @@ impl ModifyPlan {
         self.makes_keys
     }
 
+    /// The plans of several statements with the keys of one execution.
+    pub(crate) fn all_with_made_keys(
+        statements: &[Self],
+        context: &EvaluationContext<'_>,
+    ) -> Result<Vec<Self>, CqlError> {
+        let statements = statements.iter();
+        statements
+            .map(|statement| statement.with_made_keys(context))
+            .collect()
+    }
+
     /// The plan with the keys of one execution.
     pub(crate) fn with_made_keys(&self, context: &EvaluationContext<'_>) -> Result<Self, CqlError> {
         let mut plan = self.clone();

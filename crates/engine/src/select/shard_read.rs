@@ -29,7 +29,7 @@ const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// 64 KiB have 15 of them.
 const COMPUTED_ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// As [`COMPUTED_ANSWER_BYTES_MAX`], where values become JSON: a floating-point number of four bytes takes a third of a microsecond.
+/// As [`COMPUTED_ANSWER_BYTES_MAX`], where values become JSON: a floating-point number of eight bytes takes up to half a microsecond.
 const JSON_ANSWER_BYTES_MAX: usize = 4 << 10;
 
 /// Divisor of the bytes that the whole answer may take: it has room for this many answers of a shard.

@@ -112,15 +112,22 @@ impl Expression {
 
     /// Returns whether a value becomes JSON in it.
     pub(crate) fn writes_json(&self) -> bool {
+        matches!(self, Expression::JsonRow(_)) || self.calls(NativeFunction::is_to_json)
+    }
+
+    /// Returns whether such a function is called in it; not in what is selected of a value, elements and fields.
+    pub(crate) fn calls(&self, is_such: fn(&NativeFunction) -> bool) -> bool {
+        let any = |elements: &[Expression]| elements.iter().any(|element| element.calls(is_such));
         match self {
-            Expression::JsonRow(_) => true,
-            Expression::Call { function, arguments } => {
-                function.is_to_json() || arguments.iter().any(Expression::writes_json)
-            }
+            Expression::Call { function, arguments } => is_such(function) || any(arguments),
             Expression::List(elements)
             | Expression::Set { elements, .. }
             | Expression::Tuple(elements)
-            | Expression::Vector { elements, .. } => elements.iter().any(Expression::writes_json),
+            | Expression::Vector { elements, .. } => any(elements),
+            Expression::Map { entries, .. } => {
+                let mut entries = entries.iter();
+                entries.any(|(key, value)| key.calls(is_such) || value.calls(is_such))
+            }
             _ => false,
         }
     }
