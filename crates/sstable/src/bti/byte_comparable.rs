@@ -7,6 +7,7 @@ use helenus_schema::ClusteringOrder;
 use helenus_types::byte_comparable::{
     NEXT_COMPONENT, NanForm, TERMINATOR, is_escaped, push_escaped, push_sign_flipped, push_value,
 };
+use helenus_types::value::{CollectionElements, TupleComponents, VectorElements};
 use helenus_types::{CqlType, Token};
 
 use helenus_rows::clustering::{ClusteringComparator, Components, Side};
@@ -71,15 +72,58 @@ pub(super) fn keeps_order(comparator: &ClusteringComparator) -> bool {
     comparator
         .components()
         .iter()
-        .all(|(cql_type, _)| match cql_type {
-            CqlType::List { element, .. } | CqlType::Set { element, .. } => is_escaped(element),
-            CqlType::Map { key, value, .. } => is_escaped(key) && is_escaped(value),
-            CqlType::Tuple(types) => types.iter().all(is_escaped),
-            CqlType::UserDefined { definition, .. } => {
-                definition.fields.iter().all(|(_, field)| is_escaped(field))
-            }
-            _ => true,
-        })
+        .all(|(cql_type, _)| values_keep_order(cql_type))
+}
+
+/// Returns whether a place may sort otherwise among those of a table than its translation does among theirs: it holds a null, or
+/// an element without bytes, both of which translate alike. A place without any sorts as its translation does.
+pub(super) fn may_change_place(comparator: &ClusteringComparator, packed: &[u8]) -> bool {
+    let components = comparator.components().iter().zip(Components::new(packed));
+    components
+        .filter(|((cql_type, _), _)| !values_keep_order(cql_type))
+        .any(|((cql_type, _), value)| has_null_or_empty(cql_type, Some(value)))
+}
+
+fn has_null_or_empty(cql_type: &CqlType, value: Option<&[u8]>) -> bool {
+    let Some(value) = value.filter(|value| !value.is_empty() || is_escaped(cql_type)) else {
+        return true;
+    };
+    match cql_type {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            let mut elements = CollectionElements::new(value, 1).into_iter().flatten();
+            elements.any(|value| has_null_or_empty(element, value))
+        }
+        CqlType::Map { key, value: of, .. } => {
+            let elements = CollectionElements::new(value, 2).into_iter().flatten();
+            let mut elements = [&**key, &**of].into_iter().cycle().zip(elements);
+            elements.any(|(cql_type, value)| has_null_or_empty(cql_type, value))
+        }
+        CqlType::Tuple(types) => {
+            let mut components = types.iter().zip(TupleComponents::new(value));
+            components.any(|(cql_type, value)| has_null_or_empty(cql_type, value))
+        }
+        CqlType::UserDefined { definition, .. } => {
+            let mut fields = definition.fields.iter().zip(TupleComponents::new(value));
+            fields.any(|((_, cql_type), value)| has_null_or_empty(cql_type, value))
+        }
+        CqlType::Vector { element, dimension } => VectorElements::new(element, *dimension, value)
+            .any(|value| has_null_or_empty(element, Some(value))),
+        _ => false,
+    }
+}
+
+fn values_keep_order(cql_type: &CqlType) -> bool {
+    match cql_type {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => is_escaped(element),
+        CqlType::Map { key, value, .. } => is_escaped(key) && is_escaped(value),
+        CqlType::Tuple(types) => types.iter().all(is_escaped),
+        CqlType::UserDefined { definition, .. } => {
+            definition.fields.iter().all(|(_, field)| is_escaped(field))
+        }
+        // Its own elements are never null.
+        CqlType::Vector { element, .. } => values_keep_order(element),
+        _ => true,
+    }
 }
 
 fn side_terminator(side: Side) -> u8 {

@@ -12,7 +12,7 @@
 //! empty, and one more stands for the end of the last block. A payload is the block's offset from the partition's
 //! start, signed, in as many bytes as its bits say, and with bit 8 the range deletion in force where the block begins.
 
-use super::byte_comparable::{keeps_order, push_clustering};
+use super::byte_comparable::{keeps_order, may_change_place, push_clustering};
 use super::sized_integer::{push_sized, read_sized};
 use super::trie_reader::{StoredPayload, TrieCursor, TrieFile};
 use super::trie_writer::{PageSink, Payload, TrieWriter};
@@ -267,7 +267,8 @@ impl RowIndexEntry {
     }
 }
 
-/// The blocks of one partition, found by place. Lookups read the index only.
+/// The blocks of one partition, found by place. Lookups read the index only. A place whose translation may sort otherwise than it
+/// does ([`may_change_place`]) is looked for in all of them.
 #[derive(Debug)]
 pub(crate) struct TrieBlocks<'a> {
     trie: TrieCursor<'a>,
@@ -290,6 +291,11 @@ impl TrieIndex {
 }
 
 impl TrieBlocks<'_> {
+    /// Returns whether a place can be told from its neighbours by its translation. Else every block may have it.
+    pub fn finds(&self, prefix: &[u8]) -> bool {
+        !may_change_place(self.comparator, prefix)
+    }
+
     /// Where the first block starts, which the root says: the length of the partition's head.
     pub fn header_length(&mut self) -> Result<u64, ReadError> {
         self.trie.first()?;
@@ -299,7 +305,10 @@ impl TrieBlocks<'_> {
     /// The block that has what follows a bound first, or the one before it. If `is_key`, the bound is that before a
     /// complete key, and what precedes the key's row is not sought. An empty block if the bound is after all blocks.
     pub fn first_of(&mut self, start: &ClusteringBound, is_key: bool) -> Result<BlockSpan, ReadError> {
-        self.seek(&start.prefix, (!is_key).then_some(start.side))?;
+        match self.finds(&start.prefix) {
+            true => self.seek(&start.prefix, (!is_key).then_some(start.side))?,
+            false => self.trie.first()?,
+        }
         if let Some(block) = self.block()? {
             return Ok(block);
         }
@@ -310,6 +319,9 @@ impl TrieBlocks<'_> {
     /// The block that has the last row or marker before a bound, or the one after it. If `is_key`, the bound is that
     /// after a complete key, and it is the block that has or would have the key's row.
     pub fn last_before(&mut self, end: &ClusteringBound, is_key: bool) -> Result<BlockSpan, ReadError> {
+        if !self.finds(&end.prefix) {
+            return self.last();
+        }
         self.seek(&end.prefix, (!is_key).then_some(end.side))?;
         match self.block()? {
             Some(block) => Ok(block),
@@ -319,7 +331,7 @@ impl TrieBlocks<'_> {
 
     /// Before which offset everything lies that comes before a bound.
     pub fn end_before(&mut self, end: &ClusteringBound) -> Result<u64, ReadError> {
-        if *end == ClusteringBound::top() {
+        if *end == ClusteringBound::top() || !self.finds(&end.prefix) {
             return Ok(u64::MAX);
         }
         self.seek(&end.prefix, Some(end.side))?;
@@ -411,219 +423,4 @@ fn read_payload(payload: StoredPayload<'_>) -> Result<(u64, DeletionTime), &'sta
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use helenus_schema::ClusteringOrder;
-    use helenus_types::CqlType;
-    use helenus_vfs::{Disk, MemoryDisk};
-
-    use super::super::node::PAGE_BYTES;
-    use super::super::testing::Random;
-    use super::*;
-    use crate::block::chunked_file::{ChunkedFile, Form};
-    use crate::block::page_cache::PageCache;
-    use crate::rows::clustering_codec::Place;
-    use helenus_rows::clustering::push_component;
-
-    fn comparator() -> ClusteringComparator {
-        ClusteringComparator::of_components(vec![
-            (CqlType::Text, ClusteringOrder::Descending),
-            (CqlType::Bigint, ClusteringOrder::Ascending),
-        ])
-    }
-
-    fn place(random: &mut Random) -> Place {
-        let mut prefix = Vec::new();
-        let is_key = random.below(4) > 0;
-        if is_key || random.below(3) > 0 {
-            push_component(&mut prefix, &random.bytes(6, b"abc"));
-            if is_key || random.below(2) > 0 {
-                push_component(&mut prefix, &random.integer().to_be_bytes());
-            }
-        }
-        let side = if random.below(2) == 0 {
-            Side::Before
-        } else {
-            Side::After
-        };
-        Place {
-            prefix: prefix.into(),
-            side: (!is_key).then_some(side),
-        }
-    }
-
-    fn reference(place: &Place) -> PlaceRef<'_> {
-        PlaceRef {
-            prefix: &place.prefix,
-            side: place.side,
-        }
-    }
-
-    struct Written {
-        /// First and last place of each block.
-        blocks: Vec<(Place, Place)>,
-        expected: Vec<BlockSpan>,
-        file: ChunkedFile,
-        entry: u64,
-    }
-
-    fn write(random: &mut Random, place_count: usize) -> Written {
-        let comparator = comparator();
-        let mut places: Vec<Place> = (0..place_count).map(|_| place(random)).collect();
-        places.sort_by(|left, right| left.as_ref().compare(&comparator, right.as_ref()));
-        places.dedup_by(|left, right| left.as_ref().compare(&comparator, right.as_ref()).is_eq());
-        let mut blocks = Vec::new();
-        while !places.is_empty() {
-            let rest = places.split_off(places.len().min(1 + random.below(5)));
-            blocks.push((places[0].clone(), places[places.len() - 1].clone()));
-            places = rest;
-        }
-        let disk = MemoryDisk::new();
-        let path = Path::new("/Rows.db");
-        let file = PagedFile::create(&disk, path.to_path_buf()).unwrap();
-        let mut writer = RowIndexWriter::new(file, comparator);
-        // A small partition before and one of two blocks, so that positions are not zero.
-        let (first, last) = blocks[0].clone();
-        writer.add_block(reference(&first), reference(&last), 20, DeletionTime::LIVE);
-        assert_eq!(
-            writer
-                .end_partition(b"one block", 0, DeletionTime::LIVE, 9)
-                .unwrap(),
-            None
-        );
-        let mut offset = 20;
-        let mut expected: Vec<BlockSpan> = Vec::new();
-        for (index, (first, last)) in blocks.iter().enumerate() {
-            let open = match index % 3 {
-                0 => DeletionTime::LIVE,
-                _ => DeletionTime {
-                    timestamp_us: 1 + index as i64,
-                    local_s: 7,
-                },
-            };
-            if let Some(before) = expected.last_mut() {
-                before.end = offset;
-            }
-            expected.push(span(offset, 0, open));
-            writer.add_block(reference(first), reference(last), offset, open);
-            offset += 1 + random.below(70_000) as u64;
-        }
-        expected.last_mut().unwrap().end = offset;
-        let deletion = DeletionTime {
-            timestamp_us: 5,
-            local_s: 6,
-        };
-        let entry = writer
-            .end_partition(b"key", 1234, deletion, offset)
-            .unwrap()
-            .unwrap();
-        let (length, pages) = writer.finish().unwrap();
-        let form = Form::Plain {
-            chunk_bytes: PAGE_BYTES as u32,
-            checksums: Some(pages.checksums),
-        };
-        let file = ChunkedFile::new(path.to_path_buf(), disk.open(path).unwrap(), length, form);
-        Written {
-            blocks,
-            expected,
-            file,
-            entry,
-        }
-    }
-
-    #[test]
-    fn blocks_are_found_by_place_and_in_reverse() {
-        let mut random = Random::new(11);
-        let comparator = comparator();
-        for place_count in [12, 100, 3000, 20_000] {
-            let Written {
-                blocks,
-                expected,
-                file,
-                entry,
-            } = write(&mut random, place_count);
-            let cache = PageCache::new(16 << 20);
-            let trie = TrieFile {
-                file: &file,
-                pages: (&cache).into(),
-                pinned: &[],
-            };
-            let entry = RowIndexEntry::read(trie, entry).unwrap();
-            assert_eq!(
-                (&*entry.key, entry.position, entry.trie.deletion.local_s),
-                (&b"key"[..], 1234, 6)
-            );
-            assert_eq!(entry.trie.block_count as usize, blocks.len());
-            let mut found = entry.trie.blocks(trie, &comparator).unwrap();
-            assert_eq!(found.header_length().unwrap(), expected[0].start);
-            for _ in 0..2000 {
-                let Place { prefix, side } = place(&mut random);
-                let bound = ClusteringBound {
-                    prefix,
-                    side: side.unwrap_or(Side::Before),
-                };
-                let place = (&*bound.prefix, bound.side);
-                let is_not_after = |first: &Place| first.compare_to_bound(&comparator, place).is_le();
-                let after = blocks.partition_point(|(first, _)| is_not_after(first));
-                let at = after.saturating_sub(1);
-                let is_within = blocks[at].1.compare_to_bound(&comparator, place).is_ge();
-                let mut could_be = vec![expected[at].clone()];
-                if !is_within && after > 0 {
-                    could_be.push(match expected.get(after) {
-                        Some(block) => block.clone(),
-                        None => span(expected[at].end, expected[at].end, DeletionTime::LIVE),
-                    });
-                }
-                let block = found.first_of(&bound, false).unwrap();
-                assert!(could_be.contains(&block), "{bound:?}: {block:?} of {could_be:?}");
-                let end = found.end_before(&bound).unwrap();
-                assert!(end >= block.end.min(expected[at].end), "{bound:?}: {end}");
-                assert!(
-                    expected.get(after).is_none_or(|next| end <= next.end),
-                    "{bound:?}: {end}"
-                );
-            }
-            let mut block = found.last().unwrap();
-            for expected in expected.iter().rev().skip(1) {
-                block = found.before(&block).unwrap().unwrap();
-                assert_eq!(block, *expected);
-            }
-            assert_eq!(found.before(&block).unwrap(), None);
-            let last = found.last().unwrap();
-            found.first_of(&ClusteringBound::bottom(), false).unwrap();
-            assert_eq!(
-                found.before(&last).unwrap().as_ref(),
-                expected.iter().rev().nth(1)
-            );
-        }
-    }
-
-    #[test]
-    fn a_partition_whose_places_and_translations_differ_in_order_has_no_index() {
-        let disk = MemoryDisk::new();
-        let tuple = CqlType::tuple([CqlType::Int, CqlType::Int]);
-        let comparator = ClusteringComparator::of_components(vec![(tuple, ClusteringOrder::Ascending)]);
-        let file = PagedFile::create(&disk, Path::new("/Rows.db").to_path_buf()).unwrap();
-        let mut writer = RowIndexWriter::new(file, comparator.clone());
-        // (null, 1) sorts before ('', null), but both begin with the same byte and the latter ends sooner.
-        let first: &[u8] = &[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 4, 0, 0, 0, 1];
-        let second: &[u8] = &[0, 0, 0, 0];
-        let packed = |tuple: &[u8]| {
-            let mut packed = Vec::new();
-            push_component(&mut packed, tuple);
-            packed
-        };
-        let (first, second) = (packed(first), packed(second));
-        assert!(comparator.compare(&first, &second).is_lt());
-        for (prefix, offset) in [(&first, 10), (&second, 20)] {
-            let place = PlaceRef { prefix, side: None };
-            writer.place(place);
-            writer.add_block(place, place, offset, DeletionTime::LIVE);
-        }
-        assert_eq!(
-            writer.end_partition(b"key", 0, DeletionTime::LIVE, 30).unwrap(),
-            None
-        );
-    }
-}
+mod tests;

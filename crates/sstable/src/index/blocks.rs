@@ -89,6 +89,15 @@ impl Blocks<'_> {
         }
     }
 
+    /// Returns whether all of a slice is in the block that it is found at: the row of a key.
+    pub fn has_one_block(&self, comparator: &ClusteringComparator, slice: &Slice) -> bool {
+        let is_found = match self {
+            Blocks::Promoted(_) | Blocks::Paged(_) => true,
+            Blocks::Trie(blocks) => blocks.finds(&slice.start.prefix),
+        };
+        is_found && slice.as_key(comparator.component_count()).is_some()
+    }
+
     /// The block before, if there is one.
     pub fn before(&mut self, block: &BlockSpan) -> Result<Option<BlockSpan>, ReadError> {
         match self {

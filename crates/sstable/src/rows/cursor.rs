@@ -302,7 +302,7 @@ impl<'a> SsTableCursor<'a> {
         if block.start >= block.end {
             return Ok(false);
         }
-        let end = if slice.as_key(self.comparator.component_count()).is_some() {
+        let end = if blocks.has_one_block(self.comparator, slice) {
             if blocks.lacks(&block, slice)? {
                 return Ok(false);
             }
@@ -332,7 +332,7 @@ impl<'a> SsTableCursor<'a> {
             return Ok(true);
         };
         let block = blocks.last_before(self.comparator, &slice.end)?;
-        let is_key = slice.as_key(self.comparator.component_count()).is_some();
+        let is_key = blocks.has_one_block(self.comparator, slice);
         if is_key && blocks.lacks(&block, slice)? {
             return Ok(false);
         }
