@@ -263,9 +263,14 @@ impl CqlType {
         self.sub_types().any(|part| part.references_user_type(name))
     }
 
-    /// Returns whether `duration` is part of the type; durations have no order, so such a type cannot be a key.
+    /// Returns whether `duration` is part of the type; durations have no order, so such a type cannot be a key. As Cassandra it does not
+    /// look into vectors, which it compares as bytes.
     pub fn references_duration(&self) -> bool {
-        matches!(self, CqlType::Duration) || self.sub_types().any(CqlType::references_duration)
+        match self {
+            CqlType::Duration => true,
+            CqlType::Vector { .. } => false,
+            _ => self.sub_types().any(CqlType::references_duration),
+        }
     }
 
     /// The type after `ALTER TYPE`: every use of the UDT of that name becomes `updated`, each use keeping its own
@@ -390,7 +395,9 @@ mod tests {
 
     #[test]
     fn what_a_type_refers_to_is_found_at_any_depth() {
-        let deep = |inner| CqlType::list(CqlType::tuple([CqlType::Int, CqlType::vector(inner, 2)]), true);
+        let deep = |inner| CqlType::list(CqlType::tuple([CqlType::Int, CqlType::list(inner, true)]), true);
         assert!(deep(CqlType::Duration).references_duration() && !deep(CqlType::Int).references_duration());
+        // Of a vector neither Cassandra nor a node knows what it holds.
+        assert!(!deep(CqlType::vector(CqlType::Duration, 2)).references_duration());
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use helenus_cql::ast::{InValues, Operator, Relation, Term, TupleInValues, TupleValue};
-use helenus_schema::{ColumnKind, ColumnMetadata};
+use helenus_schema::{ClusteringOrder, ColumnKind, ColumnMetadata};
 use helenus_types::{CqlType, quoted_identifier};
 
 use super::restriction::{InTerm, RestrictedColumn, Restriction, RestrictionKind, SliceBound, TupleTerm};
@@ -152,11 +152,11 @@ fn contains_restriction(
     let name = &column.name;
     let receiver = Receiver::column(column);
     let is_key = operator == Operator::ContainsKey;
-    let part = match (&column.cql_type, is_key) {
-        (CqlType::Map { key, .. }, true) => receiver.part("key", key),
+    let part = match (collection_type(column), is_key) {
+        (Some(CqlType::Map { key, .. }), true) => receiver.part("key", key),
         (_, true) => return Err(invalid!("Cannot use CONTAINS KEY on non-map column {name}")),
-        (CqlType::Map { value, .. }, false) => receiver.part("value", value),
-        (CqlType::List { element, .. } | CqlType::Set { element, .. }, false) => {
+        (Some(CqlType::Map { value, .. }), false) => receiver.part("value", value),
+        (Some(CqlType::List { element, .. } | CqlType::Set { element, .. }), false) => {
             receiver.part("value", element)
         }
         (_, false) => return Err(invalid!("Cannot use CONTAINS on non-collection column {name}")),
@@ -177,6 +177,13 @@ fn contains_restriction(
     ))
 }
 
+/// The type of a column whose parts can be asked for. As in Cassandra, none of a clustering column in descending order, whose type it
+/// does not look into.
+fn collection_type(column: &ColumnMetadata) -> Option<&CqlType> {
+    let is_descending = column.kind == ColumnKind::Clustering && column.order == ClusteringOrder::Descending;
+    (!is_descending && column.cql_type.is_collection()).then_some(&column.cql_type)
+}
+
 fn element_restriction(
     typing: &Typing<'_>,
     relation: &Relation,
@@ -192,18 +199,18 @@ fn element_restriction(
             RelationText(relation)
         ));
     }
-    let (key_type, value_type) = match &column.cql_type {
-        CqlType::List { .. } => {
+    let (key_type, value_type) = match collection_type(column) {
+        Some(CqlType::List { .. }) => {
             return Err(invalid!(
                 "Indexes on list entries ({name}[index] = value) are not currently supported."
             ));
         }
-        CqlType::Map { frozen: true, .. } => {
+        Some(CqlType::Map { frozen: true, .. }) => {
             return Err(invalid!(
                 "Map-entry equality predicates on frozen map column {name} are not supported"
             ));
         }
-        CqlType::Map { key, value, .. } => (key, value),
+        Some(CqlType::Map { key, value, .. }) => (key, value),
         _ => return Err(invalid!("Column {name} cannot be used as a map")),
     };
     if operator != Operator::Equal {

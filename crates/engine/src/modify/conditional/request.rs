@@ -513,8 +513,10 @@ fn columns_read<'r>(members: &'r [ConditionalMember<'r>]) -> Cow<'r, ReadColumns
 }
 
 /// If rows are written all of their columns are read, also if only some are compared: whether there is a row cannot be told
-/// by its marker alone. Likewise of the static row.
+/// by its marker alone. Likewise of the static row. Of a batch's statements as in Cassandra those with conditions say it, besides
+/// those that change what they find.
 fn columns_of<'p>(plans: impl Iterator<Item = &'p ModifyPlan> + Clone) -> ReadColumns {
+    let plans = plans.filter(|plan| plan.is_conditional() || plan.needs_read());
     let all_statics = plans.clone().any(|plan| !plan.static_operations.is_empty());
     let compared = plans
         .clone()
