@@ -3,6 +3,8 @@
 //! A history that fails is shrunk and left in `target/metamorphic`; `--replay` runs it again. Once what it shows is
 //! mended, it goes to `crates/metamorphic/scripts`, whose histories are tests.
 //!
+//! `--beside cassandra`: a real Cassandra takes part, and must answer as the nodes do. For long runs: the test command has none.
+//!
 //! `--index-queries N`: histories that are mostly questions to secondary indexes, until N of them were answered by one; a node without
 //! indexes answers the same by filtering.
 
@@ -10,6 +12,7 @@ use std::process::Command;
 
 use clap::Args;
 
+use crate::node::{Node, Target};
 use crate::process::ProcessError;
 use crate::program::Tally;
 use crate::{TaskError, process, workspace};
@@ -19,6 +22,9 @@ pub struct Arguments {
     /// Show the options of the histories: `cargo xtask metamorphic --help-metamorphic`
     #[arg(long)]
     help_metamorphic: bool,
+    /// A Cassandra takes part: `cassandra` starts one, HOST:PORT uses one that runs, whose keyspace `interchange` is dropped
+    #[arg(long, value_name = "cassandra|HOST:PORT")]
+    beside: Option<String>,
     /// --seed S, --steps N, --index-queries N, --minutes M, --history N, --failures N, --replay FILE, --print, --no-shrink
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
@@ -35,9 +41,22 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     if arguments.help_metamorphic {
         metamorphic.arg("--help");
     }
+    let Some(beside) = &arguments.beside else {
+        return Ok(process::run(&mut metamorphic)?);
+    };
+    let cassandra = match Target::parse(beside)? {
+        Target::Cassandra => Node::start_cassandra(HEAP, &[], &PEER_SETTINGS)?,
+        target => Node::start(&target, "metamorphic-peer", &[])?,
+    };
+    metamorphic.args(["--cassandra", &cassandra.address().to_string()]);
     process::run(&mut metamorphic)?;
-    Ok(())
+    Ok(cassandra.stop()?)
 }
+
+/// Java heap of a Cassandra beside histories.
+const HEAP: &str = "2g";
+/// It drops the keyspace of every history, and has a busy machine.
+const PEER_SETTINGS: [&str; 2] = ["auto_snapshot: false", "cas_contention_timeout: 20s"];
 
 /// In the build that the unit tests have made.
 pub fn short() -> Result<Tally, TaskError> {

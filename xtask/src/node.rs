@@ -89,7 +89,7 @@ impl Node {
     pub fn start(target: &Target, name: &str, options: &[&str]) -> Result<Self, NodeError> {
         match target {
             Target::Helenus => Ok(Self::Helenus(Helenus::start(name, options, Launch::default())?)),
-            Target::Cassandra => Self::start_cassandra("1g", options),
+            Target::Cassandra => Self::start_cassandra("1g", options, &[]),
             Target::External(address) => Ok(Self::External(*address)),
         }
     }
@@ -107,8 +107,10 @@ impl Node {
         }
     }
 
-    /// Starts Cassandra with so much of a Java heap, as `-Xmx` takes it.
-    pub fn start_cassandra(heap: &str, options: &[&str]) -> Result<Self, NodeError> {
+    /// Starts Cassandra with so much of a Java heap, as `-Xmx` takes it, and further lines of its configuration.
+    pub fn start_cassandra(heap: &str, options: &[&str], lines: &[&str]) -> Result<Self, NodeError> {
+        let mut settings = vec![commit_log_setting(options)];
+        settings.extend(lines.iter().map(|line| (*line).to_owned()));
         Ok(Self::Cassandra(Peer::start(PeerOptions {
             home: workspace::scratch("cassandra"),
             address: IpAddr::V4(own_loopback_address()),
@@ -116,7 +118,7 @@ impl Node {
             jmx_port: free_address()?.port(),
             heap: heap.to_owned(),
             fresh: true,
-            settings: vec![commit_log_setting(options)],
+            settings,
         })?))
     }
 

@@ -1,7 +1,7 @@
 //! One node of a run, under one configuration.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::mem;
 use std::sync::{Arc, mpsc};
@@ -10,15 +10,16 @@ use std::time::{Duration, Instant};
 use helenus_node::{Operator, SsTableFormat, TombstoneLimits};
 use helenus_protocol::ErrorCode;
 use helenus_schema::Schema;
-use helenus_test_node::{Answer, Column, Execution, Pending, TestNode, options};
+use helenus_test_node::{Answer, Execution, Pending, TestNode, options};
 use helenus_tools::host::Host as _;
 use helenus_vfs::{Disk, Fault, FaultKind, MemoryDisk, Operation, SimulatedDisk};
 
 use crate::clock::HistoryClock;
 use crate::configuration::{Configuration, Home};
 use crate::events;
-use crate::run::{Difference, FailureKind};
+use crate::failure::{Difference, FailureKind, Trouble};
 use crate::script::{Event, Statement};
+use crate::seen::Seen;
 
 /// Shards, one count after the other, so that every restart with another count splits or joins what is there.
 const SHARD_COUNTS: [u16; 4] = [1, 2, 3, 5];
@@ -29,7 +30,7 @@ const BUILT_ASKED_AFTER: Duration = Duration::from_millis(2);
 /// No statement of a history fails for being late; one that is never answered is found by [`PATIENCE`].
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 /// More pages than any table of a history has rows.
-const PAGES_MAX: usize = 100_000;
+pub const PAGES_MAX: usize = 100_000;
 
 pub struct Instance {
     configuration: Configuration,
@@ -45,22 +46,6 @@ pub struct Instance {
     index_reads: u64,
 }
 
-/// Result of a statement, as a client saw it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
-    Done,
-    /// All pages together; each warning once.
-    Rows {
-        columns: Vec<Column>,
-        rows: Vec<Vec<Option<Vec<u8>>>>,
-        warnings: BTreeSet<String>,
-    },
-    Error {
-        code: ErrorCode,
-        message: String,
-    },
-}
-
 const FILTERING: &str = " ALLOW FILTERING";
 /// A node builds an index of a few rows in less.
 const INDEX_ASKED_AFTER: Duration = Duration::from_millis(1);
@@ -68,9 +53,9 @@ const INDEX_ASKED_AFTER: Duration = Duration::from_millis(1);
 /// Statement that a node without indexes gets instead.
 const NO_INDEX: &str = "DROP INDEX IF EXISTS interchange.none";
 
-/// Returns whether a warning is independent of the pages that are asked for.
-fn is_of_statement(warning: &str) -> bool {
-    !warning.starts_with("Top-K queries do not support paging")
+/// Returns whether a statement was refused because an index that it needs is not built yet, by a node or Cassandra.
+pub fn is_being_built(code: ErrorCode, message: &str) -> bool {
+    code == ErrorCode::ReadFailure && message.contains("INDEX_NOT_AVAILABLE")
 }
 
 fn is_about_indexes(text: &str) -> bool {
@@ -81,12 +66,6 @@ fn is_about_indexes(text: &str) -> bool {
 pub struct UnderWay {
     execution: Execution,
     pending: Pending,
-}
-
-/// Failure after which an instance cannot go on.
-pub struct Trouble {
-    pub kind: FailureKind,
-    pub text: String,
 }
 
 impl Instance {
@@ -123,7 +102,8 @@ impl Instance {
         options.range_request_timeout = REQUEST_TIMEOUT;
         options.write_request_timeout = REQUEST_TIMEOUT;
         options.truncate_request_timeout = REQUEST_TIMEOUT;
-        let node = TestNode::start(options).map_err(|error| broken("the node does not start", error))?;
+        let node =
+            TestNode::start(options).map_err(|error| Trouble::broken("the node does not start", error))?;
         self.node = Some(node);
         self.prepared.clear();
         Ok(())
@@ -214,31 +194,11 @@ impl Instance {
                 pending = self.send(&told, &execution);
                 continue;
             }
-            let Answer::Rows(page) = answer else {
-                return Ok(seen(answer));
+            let Answer::Rows(mut page) = answer else {
+                return Ok(Seen::of(answer));
             };
-            execution.paging_state = page.paging_state;
-            match &mut all {
-                Some(Seen::Rows { rows, warnings, .. }) => {
-                    rows.extend(page.rows);
-                    warnings.extend(
-                        page.warnings
-                            .into_iter()
-                            .filter(|warning| is_of_statement(warning)),
-                    );
-                }
-                _ => {
-                    all = Some(Seen::Rows {
-                        columns: page.columns,
-                        rows: page.rows,
-                        warnings: page
-                            .warnings
-                            .into_iter()
-                            .filter(|warning| is_of_statement(warning))
-                            .collect(),
-                    });
-                }
-            }
+            execution.paging_state = page.paging_state.take();
+            Seen::add_page(&mut all, page);
             if execution.paging_state.is_none() {
                 return Ok(all.unwrap_or(Seen::Done));
             }
@@ -252,7 +212,7 @@ impl Instance {
 
     /// As drivers do with what is no longer prepared, and patient clients with what an index will answer.
     fn is_to_be_sent_again(&self, code: ErrorCode, message: &str, began: Instant) -> bool {
-        let is_being_built = code == ErrorCode::ReadFailure && message.contains("INDEX_NOT_AVAILABLE");
+        let is_being_built = is_being_built(code, message);
         if is_being_built {
             std::thread::sleep(INDEX_ASKED_AFTER);
         }
@@ -361,7 +321,7 @@ impl Instance {
         let prepared = mem::take(&mut self.prepared);
         self.start_node()?;
         self.prepared = prepared;
-        let failed = |error| broken("replacement", error);
+        let failed = |error| Trouble::broken("replacement", error);
         counting.check(self.node()).map_err(failed)?;
         events::finish_pages(self.node(), begun, &before).map_err(failed)
     }
@@ -395,13 +355,14 @@ impl Instance {
             kind: FaultKind::Error,
         });
         let acknowledged = events::write_probes(self.node(), first);
-        let acknowledged = acknowledged.map_err(|error| broken("failed sync", error))?;
+        let acknowledged = acknowledged.map_err(|error| Trouble::broken("failed sync", error))?;
         self.fail_power(disk)?;
-        events::check_probes(self.node(), &acknowledged).map_err(|error| broken("failed sync", error))
+        events::check_probes(self.node(), &acknowledged)
+            .map_err(|error| Trouble::broken("failed sync", error))
     }
 
     fn flip_bit(&mut self, disk: &SimulatedDisk, place: u64) -> Result<(), Trouble> {
-        let failed = |error: &dyn Display| broken("flipped bit", error);
+        let failed = |error: &dyn Display| Trouble::broken("flipped bit", error);
         // Nothing of the folder is kept: the next start locks it.
         let folder = self
             .node()
@@ -455,7 +416,7 @@ impl Instance {
             let _gone = sender.send(work(&operator));
         });
         match receiver.recv_timeout(PATIENCE) {
-            Ok(outcome) => outcome.map_err(|error| broken(what, error)),
+            Ok(outcome) => outcome.map_err(|error| Trouble::broken(what, error)),
             Err(_) => {
                 self.give_up();
                 Err(Trouble {
@@ -475,20 +436,6 @@ impl Instance {
         self.node
             .as_mut()
             .expect("a run ends with the first event that fails")
-    }
-}
-
-fn seen(answer: Answer) -> Seen {
-    match answer {
-        Answer::Error { code, message } => Seen::Error { code, message },
-        _ => Seen::Done,
-    }
-}
-
-fn broken(what: &str, error: impl Display) -> Trouble {
-    Trouble {
-        kind: FailureKind::Broken,
-        text: format!("{what}: {error}"),
     }
 }
 

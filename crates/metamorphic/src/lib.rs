@@ -11,20 +11,25 @@ mod value;
 
 mod model;
 
+mod cassandra;
 mod clock;
 mod configuration;
 mod events;
+mod failure;
 mod instance;
 mod run;
+mod seen;
 
 mod generate;
 
 mod batch;
 mod shrink;
 
+pub use cassandra::Cassandra;
 pub use configuration::{Configuration, Home};
-pub use generate::{generate, generate_index_queries};
-pub use run::{Difference, Failure, FailureKind, Report, run};
+pub use failure::{Difference, Failure, FailureKind};
+pub use generate::{Audience, generate, generate_index_queries};
+pub use run::{Report, run, run_beside};
 pub use script::{Event, Script, ScriptError, Statement, Step};
 pub use shrink::shrink;
 pub use value::{Piece, Value};

@@ -1,11 +1,15 @@
 //! Histories of one seed after another; what fails is shrunk and kept as a script.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
-use helenus_metamorphic::{Failure, Script, ScriptError, generate, generate_index_queries, run, shrink};
+use helenus_metamorphic::{
+    Audience, Cassandra, Failure, Report, Script, ScriptError, generate, generate_index_queries, run,
+    run_beside, shrink,
+};
 
 #[derive(Parser)]
 #[command(
@@ -43,6 +47,9 @@ struct Arguments {
     /// Runs this script instead, and shrinks it if it fails
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
+    /// A Cassandra answers as well, and must do so as the nodes do; what it has in the keyspace `interchange` is dropped
+    #[arg(long, value_name = "HOST:PORT")]
+    cassandra: Option<SocketAddr>,
     /// Where histories that fail are written
     #[arg(long, value_name = "FOLDER", default_value = "target/metamorphic")]
     folder: PathBuf,
@@ -68,6 +75,7 @@ struct Totals {
     refused: usize,
     modelled: usize,
     by_index: usize,
+    unknown: usize,
 }
 
 fn main() -> ExitCode {
@@ -102,12 +110,16 @@ fn go(arguments: &Arguments) -> Result<usize, Error> {
         refused,
         modelled,
         by_index,
+        unknown,
     } = totals;
     println!(
         "{histories} histories, {failed} failed, {steps} steps, {refused} of them refused by all, {modelled} with the rows of the \
          model, {by_index} answered by an index, {:.0} s",
         start.elapsed().as_secs_f64()
     );
+    if arguments.cassandra.is_some() {
+        println!("{unknown} statements had no answer of Cassandra, which had failed");
+    }
     Ok(failed)
 }
 
@@ -147,22 +159,37 @@ fn go_through_seeds(arguments: &Arguments, start: Instant, totals: &mut Totals) 
 }
 
 impl Arguments {
+    fn audience(&self) -> Audience {
+        match self.cassandra {
+            Some(_) => Audience::Cassandra,
+            None => Audience::Nodes,
+        }
+    }
+
+    fn run(&self, script: &Script) -> Report {
+        match self.cassandra {
+            Some(address) => run_beside(script, &mut Cassandra::connect(address)),
+            None => run(script),
+        }
+    }
+
     fn history_of(&self, seed: u64) -> Script {
         match self.index_queries {
             Some(_) => generate_index_queries(seed, self.history),
-            None => generate(seed, self.history),
+            None => generate(seed, self.history, self.audience()),
         }
     }
 }
 
 impl Totals {
     fn go_through(&mut self, script: &Script, name: &str, arguments: &Arguments) -> Result<(), Error> {
-        let report = run(script);
+        let report = arguments.run(script);
         self.histories += 1;
         self.steps += report.steps;
         self.refused += report.refused;
         self.modelled += report.modelled;
         self.by_index += report.by_index;
+        self.unknown += report.unknown;
         let Some(failure) = report.failure else {
             return Ok(());
         };
@@ -172,7 +199,9 @@ impl Totals {
         if arguments.no_shrink {
             return Ok(());
         }
-        let (small, failure) = shrink(script, &failure, SHRINK_RUNS_MAX, &mut run);
+        let (small, failure) = shrink(script, &failure, SHRINK_RUNS_MAX, &mut |script| {
+            arguments.run(script)
+        });
         println!("  shrunk to {} steps: {failure}", small.steps.len());
         save(&small, &failure, arguments, &format!("{name}-small"))
     }

@@ -1,26 +1,25 @@
 //! A history on all of its configurations at once.
 
 use std::any::Any;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use helenus_protocol::ErrorCode;
 use helenus_vfs::Clock as _;
 
+use crate::cassandra::{Agreement, Cassandra};
 use crate::clock::HistoryClock;
-use crate::instance::{Instance, Seen, Trouble, UnderWay};
+use crate::failure::{Failure, FailureKind, Trouble};
+use crate::instance::{Instance, UnderWay};
 use crate::model::{Expected, Model};
 use crate::script::{Event, Script, Statement, Step};
+use crate::seen::{Row, Seen, difference, rows_differ};
 use crate::value::Value;
 
 /// Between two statements, so that elements of lists are of different times.
 const STATEMENT_US: i64 = 1_000;
 /// An event takes more, so that no node has given out timestamps after it.
 const EVENT_US: i64 = 1_000_000;
-/// Characters of a row or a text that reports show at most.
-const SHOWN_CHARACTERS_MAX: usize = 400;
-
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Statements and events that were gone through.
@@ -31,69 +30,36 @@ pub struct Report {
     pub modelled: usize,
     /// And those that a node answered by a secondary index.
     pub by_index: usize,
+    /// And those that Cassandra had no answer to, being asked.
+    pub unknown: usize,
     pub failure: Option<Failure>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    pub kind: FailureKind,
-    /// Counted from 0; the number of steps if it was found after the last, `None` before the first.
-    pub step: Option<usize>,
-    pub text: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureKind {
-    /// Two nodes answered differently.
-    Disagreement(Difference),
-    /// All nodes answered what CQL does not say.
-    Model,
-    /// An answer that says that the node failed, which is never the statement's fault.
-    Refused,
-    /// An event that must succeed did not.
-    Broken,
-    /// Something did not end.
-    Hang,
-    Panic,
-}
-
-/// In what two answers differ. A history that shrinks keeps it: others are other faults, or none where what they need is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Difference {
-    /// One is an error, or has no rows where the other has.
-    Kind,
-    Error,
-    Columns,
-    Warnings,
-    Rows,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.step {
-            Some(step) => write!(out, "{:?} at step {}: {}", self.kind, step + 1, self.text),
-            None => write!(out, "{:?} at the start: {}", self.kind, self.text),
-        }
-    }
-}
-
-/// Serialized values, `None` for null.
-type Row = Vec<Option<Vec<u8>>>;
-
-struct Run {
+struct Run<'c> {
     clock: Arc<HistoryClock>,
     instances: Vec<Instance>,
     model: Model,
     report: Report,
+    cassandra: Option<&'c mut Cassandra>,
 }
 
 /// Runs a script from its first step to its last or to the first failure.
 pub fn run(script: &Script) -> Report {
+    run_with(script, None)
+}
+
+/// As [`run`], beside a Cassandra, whose answers must be the same.
+pub fn run_beside(script: &Script, cassandra: &mut Cassandra) -> Report {
+    run_with(script, Some(cassandra))
+}
+
+fn run_with(script: &Script, cassandra: Option<&mut Cassandra>) -> Report {
     let mut run = Run {
         clock: Arc::new(HistoryClock::new()),
         instances: Vec::new(),
         model: Model::default(),
         report: Report::default(),
+        cassandra,
     };
     let outcome = catch_unwind(AssertUnwindSafe(|| run.go_through(script)));
     let trouble = match outcome {
@@ -113,12 +79,15 @@ pub fn run(script: &Script) -> Report {
     report
 }
 
-impl Run {
+impl Run<'_> {
     fn go_through(&mut self, script: &Script) -> Result<(), Trouble> {
         for configuration in &script.configurations {
             let instance = Instance::start(configuration.clone(), self.clock.clone())
                 .map_err(|trouble| trouble.under(configuration))?;
             self.instances.push(instance);
+        }
+        if let Some(cassandra) = &mut self.cassandra {
+            cassandra.begin()?;
         }
         for step in &script.steps {
             self.report.steps += 1;
@@ -164,6 +133,10 @@ impl Run {
                     return Err(Trouble { kind, text }.under(configuration));
                 }
             }
+        }
+        if let (Some(cassandra), Some(first)) = (&mut self.cassandra, &first) {
+            let agreement = cassandra.compare(statement, first)?;
+            self.report.unknown += usize::from(agreement == Agreement::Unknown);
         }
         if statement.text.starts_with("SELECT ") {
             let instances = self.instances.iter_mut();
@@ -239,15 +212,6 @@ impl Run {
     }
 }
 
-impl Trouble {
-    fn under(self, configuration: &crate::Configuration) -> Trouble {
-        Trouble {
-            kind: self.kind,
-            text: format!("on {configuration}: {}", self.text),
-        }
-    }
-}
-
 /// The error of a node that failed, or that had no time or memory: a history gives it enough of both.
 fn refusal(seen: &Seen) -> Option<String> {
     let Seen::Error { code, message } = seen else {
@@ -271,87 +235,6 @@ fn mistake(mut rows: Vec<Row>, mut expected: Expected) -> Option<String> {
         expected.rows.sort();
     }
     (rows != expected.rows).then(|| rows_differ("the model", &expected.rows, &rows))
-}
-
-/// The first place where two answers differ.
-fn difference(first: &Seen, other: &Seen) -> (Difference, String) {
-    let (
-        Seen::Rows {
-            columns,
-            rows,
-            warnings,
-        },
-        Seen::Rows {
-            columns: other_columns,
-            rows: other_rows,
-            warnings: other_warnings,
-        },
-    ) = (first, other)
-    else {
-        let difference = match (first, other) {
-            (Seen::Error { .. }, Seen::Error { .. }) => Difference::Error,
-            _ => Difference::Kind,
-        };
-        let text = format!("answers {}, the first node {}", summary(other), summary(first));
-        return (difference, text);
-    };
-    if columns != other_columns {
-        let text = format!("columns {other_columns:?}, on the first node {columns:?}");
-        return (Difference::Columns, text);
-    }
-    if warnings != other_warnings {
-        let text = format!("warnings {other_warnings:?}, on the first node {warnings:?}");
-        return (Difference::Warnings, text);
-    }
-    (Difference::Rows, rows_differ("the first node", rows, other_rows))
-}
-
-fn rows_differ(whose: &str, rows: &[Row], other_rows: &[Row]) -> String {
-    let place = rows
-        .iter()
-        .zip(other_rows)
-        .position(|(row, other)| row != other)
-        .unwrap_or(rows.len().min(other_rows.len()));
-    let shown = |rows: &[Row]| rows.get(place).map_or("none".to_owned(), |row| show(row));
-    format!(
-        "{} rows, of {whose} {}; row {}: {}, of {whose}: {}",
-        other_rows.len(),
-        rows.len(),
-        place + 1,
-        shown(other_rows),
-        shown(rows)
-    )
-}
-
-fn summary(seen: &Seen) -> String {
-    match seen {
-        Seen::Done => "done".to_owned(),
-        Seen::Rows { rows, .. } => format!("{} rows", rows.len()),
-        Seen::Error { code, message } => shortened(&format!("{code:?}: {message}")),
-    }
-}
-
-fn show(row: &[Option<Vec<u8>>]) -> String {
-    let value = |value: &Option<Vec<u8>>| match value {
-        None => "null".to_owned(),
-        Some(bytes) => {
-            let shown = bytes.get(..24).unwrap_or(bytes);
-            let digits: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
-            match bytes.len() {
-                length @ 25.. => format!("0x{digits}..({length} bytes)"),
-                _ => format!("0x{digits}"),
-            }
-        }
-    };
-    let values: Vec<String> = row.iter().map(value).collect();
-    shortened(&format!("({})", values.join(", ")))
-}
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARACTERS_MAX) {
-        Some((end, _)) => format!("{}..", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

@@ -6,7 +6,8 @@
 
 use crate::batch;
 use crate::configuration::Configuration;
-use crate::run::{Failure, Report};
+use crate::failure::Failure;
+use crate::run::Report;
 use crate::script::{Script, Step};
 use crate::value::{Piece, Value};
 
@@ -233,7 +234,7 @@ fn shortened(piece: &Piece, less: usize) -> Option<Piece> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::FailureKind;
+    use crate::failure::FailureKind;
     use crate::script::{Event, Statement};
 
     /// Fails at the first restart after a statement with a value of 1,000 bytes and more.
@@ -268,7 +269,7 @@ mod tests {
     /// refuse with other texts.
     #[test]
     fn what_fails_in_another_way_is_no_smaller_form_of_a_history() {
-        use crate::run::Difference;
+        use crate::failure::Difference;
         let mut attempt = |script: &Script| {
             let differs = if script.steps.len() > 1 {
                 Difference::Rows

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use helenus_metamorphic::{Script, Statement, Step, generate, generate_index_queries, run};
+use helenus_metamorphic::{Audience, Script, Statement, Step, generate, generate_index_queries, run};
 
 /// Statements and events that once lost rows, answered wrongly, failed or never ended do so no more: each script says in
 /// its head which fault it found.
@@ -26,15 +26,15 @@ fn what_once_failed_does_not_fail_again() {
 
 #[test]
 fn a_seed_is_the_same_history_each_time_also_as_text() {
-    let script = generate(7, 100);
-    assert_eq!(script, generate(7, 100));
+    let script = generate(7, 100, Audience::Nodes);
+    assert_eq!(script, generate(7, 100, Audience::Nodes));
     assert_eq!(script.to_string().parse::<Script>().unwrap(), script);
-    assert_ne!(script, generate(8, 100));
+    assert_ne!(script, generate(8, 100, Audience::Nodes));
 }
 
 #[test]
 fn most_statements_of_a_history_are_valid_and_the_model_knows_some() {
-    let report = run(&generate(4, 60));
+    let report = run(&generate(4, 60, Audience::Nodes));
     assert_eq!(report.failure, None);
     assert!(report.refused * 4 < report.steps, "{} refused", report.refused);
     assert!(report.modelled > 0);

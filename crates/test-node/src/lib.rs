@@ -17,7 +17,7 @@ use helenus_node::handle::{
 use helenus_node::{Node, NodeOptions, Operator, Shard, Stalls, StartError};
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_protocol::request::{BatchKind, BatchStatement};
-use helenus_protocol::response::{ReceivedColumn, ReceivedResult, Response};
+use helenus_protocol::response::{ReceivedColumn, ReceivedPrelude, ReceivedResult, Response};
 use helenus_protocol::{Consistency, ErrorCode};
 use helenus_schema::Schema;
 use helenus_types::{CqlType, ShardId};
@@ -549,29 +549,37 @@ fn refusal(error: &RequestError) -> Answer {
 
 fn decode(reply: &Reply) -> TracedAnswer {
     let (response, prelude) = reply.decode().expect("a valid response");
-    let answer = match response {
-        Response::Error(error) => Answer::Error {
-            code: error.body.code(),
-            message: error.message.to_owned(),
-        },
-        Response::Result(ReceivedResult::Void) => Answer::Void,
-        Response::Result(ReceivedResult::SetKeyspace(keyspace)) => Answer::SetKeyspace(keyspace.to_owned()),
-        Response::Result(ReceivedResult::SchemaChange(_)) => Answer::SchemaChange,
-        Response::Result(ReceivedResult::Prepared(prepared)) => Answer::Prepared {
-            id: prepared.statement_id.to_vec(),
-            markers: prepared.markers.columns.iter().map(Column::of).collect(),
-            columns: prepared.result.columns.iter().map(Column::of).collect(),
-        },
-        Response::Result(ReceivedResult::Rows(rows)) => Answer::Rows(Rows {
-            columns: rows.metadata.columns.iter().map(Column::of).collect(),
-            rows: rows
-                .iter()
-                .map(|row| row.map(|value| value.map(<[u8]>::to_vec)).collect())
-                .collect(),
-            paging_state: rows.metadata.paging_state.map(<[u8]>::to_vec),
-            warnings: prelude.warnings.iter().map(str::to_owned).collect(),
-        }),
-        other => panic!("a statement was answered with {other:?}"),
-    };
-    (answer, prelude.tracing_id)
+    (Answer::received(response, &prelude), prelude.tracing_id)
+}
+
+impl Answer {
+    /// Makes the answer of what a connection has received, from this node or another server.
+    pub fn received(response: Response<'_>, prelude: &ReceivedPrelude<'_>) -> Answer {
+        match response {
+            Response::Error(error) => Answer::Error {
+                code: error.body.code(),
+                message: error.message.to_owned(),
+            },
+            Response::Result(ReceivedResult::Void) => Answer::Void,
+            Response::Result(ReceivedResult::SetKeyspace(keyspace)) => {
+                Answer::SetKeyspace(keyspace.to_owned())
+            }
+            Response::Result(ReceivedResult::SchemaChange(_)) => Answer::SchemaChange,
+            Response::Result(ReceivedResult::Prepared(prepared)) => Answer::Prepared {
+                id: prepared.statement_id.to_vec(),
+                markers: prepared.markers.columns.iter().map(Column::of).collect(),
+                columns: prepared.result.columns.iter().map(Column::of).collect(),
+            },
+            Response::Result(ReceivedResult::Rows(rows)) => Answer::Rows(Rows {
+                columns: rows.metadata.columns.iter().map(Column::of).collect(),
+                rows: rows
+                    .iter()
+                    .map(|row| row.map(|value| value.map(<[u8]>::to_vec)).collect())
+                    .collect(),
+                paging_state: rows.metadata.paging_state.map(<[u8]>::to_vec),
+                warnings: prelude.warnings.iter().map(str::to_owned).collect(),
+            }),
+            other => panic!("a statement was answered with {other:?}"),
+        }
+    }
 }

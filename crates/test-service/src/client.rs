@@ -11,7 +11,7 @@ use helenus_protocol::request::{
     BindValues, QueryParameters, Value, write_auth_response, write_execute, write_prepare, write_query,
     write_startup,
 };
-use helenus_protocol::response::{ReceivedResult, Response};
+use helenus_protocol::response::{ReceivedPrelude, ReceivedResult, Response};
 use helenus_protocol::{Consistency, Direction, ErrorCode, Opcode, ProtocolVersion};
 
 /// Longer than any answer takes on a busy machine; a test that reaches it hangs for another reason.
@@ -109,10 +109,18 @@ impl Client {
     }
 
     pub fn query(&mut self, text: &str) -> Vec<u8> {
+        self.query_with(text, &QueryParameters::new(Consistency::One), BindValues::NONE)
+    }
+
+    pub fn query_with(
+        &mut self,
+        text: &str,
+        parameters: &QueryParameters<'_>,
+        values: BindValues<'_>,
+    ) -> Vec<u8> {
         let version = self.version;
-        let parameters = QueryParameters::new(Consistency::One);
         self.message(Opcode::Query, |out| {
-            write_query(out, version, text, &parameters, BindValues::NONE)
+            write_query(out, version, text, parameters, values)
         })
     }
 
@@ -181,7 +189,14 @@ impl Client {
         stream.expect("an answer")
     }
 
-    /// The next response as `read` sees it; `None` at the connection's end.
+    /// The next response as `read` sees it, with its warnings; `None` at the connection's end.
+    pub fn received<T>(&mut self, read: impl FnOnce(Response<'_>, &ReceivedPrelude<'_>) -> T) -> Option<T> {
+        self.next_envelope(|envelope| {
+            let (response, prelude) = Response::decode(envelope).expect("a valid response");
+            read(response, &prelude)
+        })
+    }
+
     fn next<T>(&mut self, read: impl FnOnce(Opcode, Response<'_>) -> T) -> Option<T> {
         self.next_envelope(|envelope| {
             let (response, _prelude) = Response::decode(envelope).expect("a valid response");

@@ -154,6 +154,8 @@ fn launch(options: &PeerOptions) -> Result<Process, PeerError> {
         .arg(format!("-Dcassandra.jmx.local.port={}", options.jmx_port))
         .arg("-Dcassandra.skip_wait_for_gossip_to_settle=0")
         .arg("-Dcassandra.ring_delay_ms=1000")
+        // It would close its log once it has started.
+        .arg("-Dcassandra-foreground=yes")
         .arg("org.apache.cassandra.service.CassandraDaemon")
         .stdin(Stdio::null())
         .stdout(log)
@@ -231,7 +233,7 @@ seed_provider:
 
 const LOGGING: &str = r#"<configuration>
   <appender name="log" class="ch.qos.logback.core.ConsoleAppender">
-    <encoder><pattern>%-5level %date{HH:mm:ss,SSS} %msg%n%ex{3}</pattern></encoder>
+    <encoder><pattern>%-5level %date{HH:mm:ss,SSS} %msg%n%ex{12}</pattern></encoder>
   </appender>
   <root level="INFO"><appender-ref ref="log"/></root>
 </configuration>

@@ -4,6 +4,7 @@
 use helenus_schema::{ColumnKind, ColumnMetadata};
 use helenus_storage_model::Chance;
 
+use super::Audience;
 use super::subject::Subject;
 use super::text::Text;
 use crate::value::Value;
@@ -32,7 +33,12 @@ fn statement(chance: &Chance, subject: &Subject) -> Text {
     };
     let mut chosen: Vec<&ColumnMetadata> = columns.iter().filter(|_| chance.one_in(2)).collect();
     chosen.extend(columns.first().filter(|_| chosen.is_empty()));
-    if chosen.is_empty() || chance.one_in(12) {
+    // What a deleted counter comes back with is of Cassandra's counter cache.
+    let is_for_cassandra = subject.audience == Audience::Cassandra;
+    if is_for_cassandra && chosen.is_empty() {
+        return refused(subject);
+    }
+    if chosen.is_empty() || !is_for_cassandra && chance.one_in(12) {
         return delete(chance, subject, &chosen);
     }
     let mut text = Text::of(format!("UPDATE {} SET ", subject.name));
@@ -43,6 +49,11 @@ fn statement(chance: &Chance, subject: &Subject) -> Text {
     });
     text.put(" WHERE ").equalities(key(chance, subject, clustering));
     text
+}
+
+/// A statement that every server refuses.
+fn refused(subject: &Subject) -> Text {
+    Text::of(format!("INSERT INTO {} (k) VALUES (1)", subject.name))
 }
 
 fn increment(chance: &Chance) -> i64 {
@@ -67,8 +78,7 @@ fn delete(chance: &Chance, subject: &Subject, columns: &[&ColumnMetadata]) -> Te
         return text;
     }
     let Some(column) = columns.first() else {
-        // Refused everywhere.
-        return Text::of(format!("INSERT INTO {} (k) VALUES (1)", subject.name));
+        return refused(subject);
     };
     let clustering = match column.kind {
         ColumnKind::Static => 0,

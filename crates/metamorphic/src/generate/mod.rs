@@ -27,7 +27,7 @@ use subject::Subject;
 use timestamps::Timestamps;
 
 /// Everything that a history writes is in here.
-const KEYSPACE: &str = "interchange";
+pub const KEYSPACE: &str = "interchange";
 /// Statements between two events, on average.
 const STATEMENTS_PER_EVENT: u64 = 12;
 /// So that there is much in one SSTable.
@@ -73,12 +73,21 @@ impl Flavour {
     }
 }
 
+/// Servers that a history is told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Nodes whose clocks the history sets.
+    Nodes,
+    /// A Cassandra as well: nothing that it does not know, and nothing that shows what time it is.
+    Cassandra,
+}
+
 /// The history of `steps` steps of a seed, besides those that make its tables.
-pub fn generate(seed: u64, steps: usize) -> Script {
+pub fn generate(seed: u64, steps: usize, audience: Audience) -> Script {
     let chance = Chance::new(seed);
     let mut script = Script {
         comment: vec![format!("Seed {seed}.")],
-        configurations: configurations(&chance),
+        configurations: configurations(&chance, audience),
         steps: Vec::new(),
     };
     script.steps.push(statement(format!(
@@ -91,7 +100,12 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         Flavour::Deep => 1,
     };
     for number in 0..tables {
-        let (table, texts) = shape::table(&chance, flavour, &format!("t{number}"));
+        let (table, mut texts) = shape::table(&chance, flavour, &format!("t{number}"));
+        if audience == Audience::Cassandra {
+            texts
+                .iter_mut()
+                .for_each(|text| *text = shape::for_cassandra(text));
+        }
         let create = texts.last().cloned().unwrap_or_default();
         let types = texts
             .iter()
@@ -99,10 +113,14 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         let types: Vec<String> = types.map(str::to_owned).collect();
         script.steps.extend(texts.into_iter().map(statement));
         let name = format!("{KEYSPACE}.{}", quoted_identifier(&table.name));
-        let vector_index = vectors::create(&chance, &table, &name);
+        let vector_index = match audience {
+            Audience::Nodes => vectors::create(&chance, &table, &name),
+            // It fails where a vector has a part that is no number, and refuses nothing.
+            Audience::Cassandra => None,
+        };
         script.steps.extend(vector_index.iter().cloned().map(statement));
         let view = views::view(&chance, &table);
-        let mut subject = Subject::new(&chance, flavour, table, create);
+        let mut subject = Subject::new(&chance, (flavour, audience), table, create);
         subject.vector_index = vector_index;
         subject.types = types;
         let moves_view_rows = view.as_ref().is_some_and(|view| view.moves_rows);
@@ -114,7 +132,7 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         // what a row of a view once had, when the row comes back to where it was (decision 21).
         let keeps_tombstones =
             subject.is_conditional || (subject.counts() && subject.deletes_counters) || moves_view_rows;
-        if !keeps_tombstones && chance.one_in(2) {
+        if audience == Audience::Nodes && !keeps_tombstones && chance.one_in(2) {
             script.steps.push(statement(format!(
                 "ALTER TABLE {} WITH gc_grace_seconds = {GC_GRACE_SECONDS}",
                 subject.name
@@ -126,13 +144,13 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         }
         subjects.push(subject);
     }
-    let has_transactions = chance.one_in(HISTORIES_PER_TRANSACTIONS);
+    let has_transactions = audience == Audience::Nodes && chance.one_in(HISTORIES_PER_TRANSACTIONS);
     if has_transactions {
         script.steps.push(statement(transactions::create()));
     }
     let mut timestamps = Timestamps::default();
     let clock_goes_back = chance.one_in(3) && !has_transactions && !subjects.iter().any(Subject::shows_clock);
-    if clock_goes_back {
+    if clock_goes_back || audience == Audience::Cassandra {
         subjects.iter_mut().for_each(|subject| subject.expires = false);
     }
     for _ in 0..steps {
@@ -155,7 +173,10 @@ pub fn generate(seed: u64, steps: usize) -> Script {
         };
         let step = match chance.below(100) {
             _ if chance.one_in(statements_per_event) => {
-                let event = event(&chance, clock_goes_back);
+                let event = match audience {
+                    Audience::Nodes => event(&chance, clock_goes_back),
+                    Audience::Cassandra => timeless_event(&chance),
+                };
                 if matches!(
                     event,
                     Event::Clock {
@@ -170,7 +191,7 @@ pub fn generate(seed: u64, steps: usize) -> Script {
             0..60 if subject.counts() => Step::Statement(counters::write(&chance, subject).finish()),
             0..60 => Step::Statement(writes::write(&chance, flavour, subject, &timestamps).finish()),
             60..70 if let Some(view) = &subject.view => statement(match chance.below(8) {
-                0 => format!("PRUNE MATERIALIZED VIEW {view}"),
+                0 if audience == Audience::Nodes => format!("PRUNE MATERIALIZED VIEW {view}"),
                 _ => format!("SELECT * FROM {view}"),
             }),
             _ => Step::Statement(reads::read(&chance, subject).finish()),
@@ -199,6 +220,16 @@ fn statement(text: String) -> Step {
     })
 }
 
+/// One that leaves the clock as it is.
+fn timeless_event(chance: &Chance) -> Event {
+    loop {
+        let event = event(chance, false);
+        if !matches!(event, Event::Clock { .. }) {
+            return event;
+        }
+    }
+}
+
 /// `clock_goes_back`: nothing that a history writes expires or has the node's time.
 fn event(chance: &Chance, clock_goes_back: bool) -> Event {
     match chance.below(28) {
@@ -225,7 +256,7 @@ fn event(chance: &Chance, clock_goes_back: bool) -> Event {
 }
 
 /// One that never saw a disk and three that differ from it and from each other. One of the four has no indexes.
-fn configurations(chance: &Chance) -> Vec<Configuration> {
+fn configurations(chance: &Chance, audience: Audience) -> Vec<Configuration> {
     let memory: Configuration = Configuration {
         home: Home::Memory,
         shard_count: 1,
@@ -239,7 +270,12 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         prepared: false,
     };
     let mut all = vec![memory];
-    for shard_count in 1..=3 {
+    let disks = match audience {
+        Audience::Nodes => 1..=3,
+        // What the nodes owe each other is found without it.
+        Audience::Cassandra => 2..=2,
+    };
+    for shard_count in disks {
         all.push(Configuration {
             home: Home::Disk,
             shard_count,
@@ -254,7 +290,9 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         });
     }
     let bare = chance.count(all.len());
-    if let Some(bare) = all.get_mut(bare) {
+    if audience == Audience::Nodes
+        && let Some(bare) = all.get_mut(bare)
+    {
         bare.indexes = false;
     }
     all

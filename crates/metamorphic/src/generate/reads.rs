@@ -4,17 +4,28 @@ use helenus_schema::ColumnMetadata;
 use helenus_storage_model::Chance;
 use helenus_types::quoted_identifier;
 
+use super::Audience;
 use super::indexes;
 use super::subject::Subject;
 use super::text::Text;
 use super::vectors;
 
 pub fn read(chance: &Chance, subject: &Subject) -> Text {
-    let mut text = statement(chance, subject);
-    if chance.one_in(8) {
+    let mut text = loop {
+        let text = statement(chance, subject);
+        if subject.audience == Audience::Nodes || is_for_cassandra(&text, subject) {
+            break text;
+        }
+    };
+    if subject.audience == Audience::Nodes && chance.one_in(8) {
         text.put(" BYPASS CACHE");
     }
     text
+}
+
+/// Returns whether an answer depends on neither a clock nor on how a graph is built.
+fn is_for_cassandra(text: &Text, subject: &Subject) -> bool {
+    !(text.has("ttl(") || text.has(" ANN OF ") || subject.shows_clock() && text.has("writetime("))
 }
 
 fn statement(chance: &Chance, subject: &Subject) -> Text {

@@ -1,9 +1,12 @@
 //! The tables of a history.
 
-use super::{Flavour, vectors};
+use super::{Flavour, GC_GRACE_SECONDS, vectors};
 use helenus_schema::{ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, TableMetadata};
 use helenus_storage_model::{Chance, RandomTable, TableWish, random_table, schema_statements, wished_table};
 use helenus_types::CqlType;
+
+/// Grace of the tables of `helenus_storage_model`: tombstones stay for ever.
+const GC_GRACE_SECONDS_MAX: i64 = 630_720_000;
 
 /// A table, and the statements that make it and the types it needs.
 pub fn table(chance: &Chance, flavour: Flavour, name: &str) -> (TableMetadata, Vec<String>) {
@@ -42,6 +45,21 @@ pub fn table(chance: &Chance, flavour: Flavour, name: &str) -> (TableMetadata, V
         create_table.push_str(&format!(" AND compaction = {compaction}"));
     }
     (table.metadata, texts)
+}
+
+/// Leaves the id of a table to who makes it: Cassandra keeps for ever what conditional statements have left of an id. And what they
+/// leave expires after the table's grace, which must not be too long for it.
+pub fn for_cassandra(create: &str) -> String {
+    const ID: &str = " WITH ID = ";
+    let long = format!("gc_grace_seconds = {GC_GRACE_SECONDS_MAX}");
+    let create = create.replace(&long, &format!("gc_grace_seconds = {GC_GRACE_SECONDS}"));
+    match create
+        .split_once(ID)
+        .map(|(start, rest)| (start, rest.split_once(" AND ")))
+    {
+        Some((start, Some((_, properties)))) => format!("{start} WITH {properties}"),
+        _ => create,
+    }
 }
 
 /// With a column whose values are long: only partitions of some length have an index.

@@ -6,9 +6,9 @@ use helenus_schema::{ColumnMetadata, TableMetadata};
 use helenus_storage_model::Chance;
 use helenus_types::{CqlType, quoted_identifier};
 
-use super::Flavour;
 use super::text::Text;
 use super::values;
+use super::{Audience, Flavour};
 use crate::value::Value;
 
 /// The most partitions of a table; mostly there are far fewer.
@@ -20,6 +20,7 @@ const CLUSTERING_VALUES_MAX: usize = 12;
 const CONDITIONAL_ONE_IN: u64 = 6;
 
 pub struct Subject {
+    pub audience: Audience,
     pub table: TableMetadata,
     /// As it was made, and the statement that does so.
     pub original: TableMetadata,
@@ -53,7 +54,12 @@ pub struct Subject {
 }
 
 impl Subject {
-    pub fn new(chance: &Chance, flavour: Flavour, table: TableMetadata, create: String) -> Subject {
+    pub fn new(
+        chance: &Chance,
+        (flavour, audience): (Flavour, Audience),
+        table: TableMetadata,
+        create: String,
+    ) -> Subject {
         let (partitions, has_long_keys) = match flavour {
             Flavour::Broad => (*chance.pick(&[2, 6, 6, 20, PARTITIONS_MAX]), chance.one_in(3)),
             Flavour::Deep => (*chance.pick(&[20, 60, PARTITIONS_MAX]), !chance.one_in(4)),
@@ -76,6 +82,7 @@ impl Subject {
                 quoted_identifier(&table.keyspace),
                 quoted_identifier(&table.name)
             ),
+            audience,
             expires: true,
             // How many tombstones a decision may pass depends on what was compacted: partitions stay small.
             is_conditional: flavour == Flavour::Broad && chance.one_in(CONDITIONAL_ONE_IN),

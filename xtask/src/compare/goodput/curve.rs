@@ -137,7 +137,7 @@ pub fn run_cassandra(load: &LoadArguments) -> Result<(), TaskError> {
         return draw(load.requests);
     }
     programs::build()?;
-    let node = Node::start_cassandra(JVM_HEAP, &["--commitlog-sync", "periodic"])?;
+    let node = Node::start_cassandra(JVM_HEAP, &["--commitlog-sync", "periodic"], &[])?;
     for (per_s, length) in JVM_WARM_UP {
         let mut command = generator(&node, load);
         command.args(["--capacity", per_s, "--multiples", "1", "--rounds", "1"]);

@@ -5,6 +5,7 @@ use helenus_storage_model::Chance;
 use helenus_types::CqlType;
 
 use super::Author;
+use crate::generate::Audience;
 use crate::generate::subject::Subject;
 use crate::generate::text::Text;
 use crate::generate::values::{self, Size};
@@ -80,11 +81,18 @@ impl Author<'_> {
 
     fn condition(&self, text: &mut Text, column: &ColumnMetadata) {
         let chance = self.chance;
+        let kind = chance.below(5);
         let whole = || Some(values::value(chance, &column.cql_type, self.size));
         let part = |cql_type: &CqlType| Some(values::plain(chance, cql_type));
-        let operator = format!(" {} ", chance.pick(&["=", "!=", "!=", "<", "<=", ">", ">="]));
+        let operator = chance.pick(&["=", "!=", "!=", "<", "<=", ">", ">="]);
+        // Whether Cassandra comes to a comparison with null or nothing, and refuses it, depends on what it looks at before.
+        let operator = match self.subject.audience {
+            Audience::Cassandra if column.cql_type.is_multi_cell() || kind == 3 => "!=",
+            _ => operator,
+        };
+        let operator = format!(" {operator} ");
         text.name(column);
-        match (&column.cql_type, chance.below(5)) {
+        match (&column.cql_type, kind) {
             (CqlType::List { element, .. } | CqlType::Set { element, .. }, 0) => {
                 text.put(" CONTAINS ").bind(part(element));
             }
@@ -96,7 +104,10 @@ impl Author<'_> {
                     .put(&operator)
                     .bind(part(element));
             }
-            (CqlType::Map { key, value, .. }, 0) => {
+            // Cassandra compares values of a map as it compares keys.
+            (CqlType::Map { key, value, .. }, 0)
+                if self.subject.audience == Audience::Nodes || key == value =>
+            {
                 text.put("[")
                     .bind(part(key))
                     .put("]")

@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         arguments.rate,
     )?];
     if !arguments.without_peer {
-        let peer = Node::start_cassandra(PEER_HEAP, &options)?;
+        let peer = Node::start_cassandra(PEER_HEAP, &options, &[])?;
         runs.push(measure(arguments, peer, "Cassandra 5.0", arguments.peer_rate)?);
     }
     let text = report::page(arguments, &runs);
