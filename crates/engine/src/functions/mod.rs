@@ -25,11 +25,11 @@ mod vector;
 
 pub(crate) use aggregate::Accumulator;
 pub use argument_types::ArgumentTypes;
-pub(crate) use cast::{cast_function, is_cast_target, overloads as casts_to};
+pub(crate) use cast::is_cast_target;
 pub use clock::Clock;
 pub(crate) use clock::next_timeuuid;
 pub(crate) use json::{check_selected, decoded_if_long};
 pub(crate) use operation::{addition_of, subtraction_of};
 pub use resolve::{FunctionCallName, resolve};
-pub(crate) use resolve::{is_inferred, unmatched};
+pub(crate) use resolve::{is_inferred, resolve_cast};
 pub use signature::{AggregateKind, FunctionKind, NativeFunction, ScalarKind};

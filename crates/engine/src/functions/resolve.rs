@@ -312,8 +312,28 @@ fn no_match(name: &FunctionCallName, arguments: &[RawTerm], candidates: &[Native
     }
 }
 
-/// The refusal of a call that fits none of the overloads.
-pub(crate) fn unmatched(name: &FunctionCallName, candidates: &[NativeFunction]) -> CqlError {
+/// Finds the conversion of a value that is selected: of its own type, or else the only one of a type that can read its bytes, as a
+/// bigint those of a timestamp.
+pub(crate) fn resolve_cast(from: &CqlType, to: &CqlType) -> Result<NativeFunction, CqlError> {
+    if let Some(function) = cast::cast_function(from, to) {
+        return Ok(function);
+    }
+    let name = FunctionCallName::Cast(to.clone());
+    let candidates = cast::overloads(to);
+    let mut compatible = candidates.clone();
+    compatible.retain(|function| {
+        let argument_type = function.argument_types.first();
+        argument_type.is_some_and(|wanted| type_assignment(from, wanted).is_assignable())
+    });
+    match compatible.len() {
+        0 => Err(unmatched(&name, &candidates)),
+        1 => Ok(compatible.swap_remove(0)),
+        _ => ambiguous(&name, &[], None, &compatible),
+    }
+}
+
+/// Makes the refusal of a call that fits none of the overloads.
+fn unmatched(name: &FunctionCallName, candidates: &[NativeFunction]) -> CqlError {
     invalid!(
         "Invalid call to function {name}, none of its type signatures match (known type signatures: {})",
         signatures(candidates)

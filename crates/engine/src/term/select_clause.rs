@@ -182,9 +182,7 @@ impl Typing<'_> {
         if target == NativeType::Varchar || !functions::is_cast_target(&cql_type) {
             return Err(invalid!("{given} cannot be cast to {}", target.name()));
         }
-        let name = FunctionCallName::Cast(cql_type.clone());
-        let function = functions::cast_function(&selected.cql_type, &cql_type)
-            .ok_or_else(|| functions::unmatched(&name, &functions::casts_to(&cql_type)))?;
+        let function = functions::resolve_cast(&selected.cql_type, &cql_type)?;
         let name = function.column_name(&[selected.name]);
         let arguments = vec![selected.expression];
         Ok(Selected {
