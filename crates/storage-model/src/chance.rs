@@ -1,18 +1,31 @@
 //! Choices of a seeded generator.
 
+use std::cell::Cell;
+
 use helenus_vfs::{Random, SeededRandom};
 
 /// The generator behind one case.
 #[derive(Debug)]
 pub struct Chance {
     random: SeededRandom,
+    full_lists: Cell<bool>,
 }
 
 impl Chance {
     pub fn new(seed: u64) -> Self {
         Chance {
             random: SeededRandom::new(seed),
+            full_lists: Cell::new(false),
         }
+    }
+
+    /// From now on no element of a list is without bytes where its type has another form: Cassandra takes it for null once it is bound.
+    pub fn fill_lists(&self) {
+        self.full_lists.set(true);
+    }
+
+    pub fn fills_lists(&self) -> bool {
+        self.full_lists.get()
     }
 
     pub fn bits(&self) -> u64 {

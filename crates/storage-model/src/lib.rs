@@ -33,5 +33,5 @@ pub use partition::{Item, Partition, Partitions, cell, empty_row, insert, live, 
 pub use sstable::{drain, encoding_stats, point_read, scan, write};
 pub use statement::schema_statements;
 pub use table::{RandomTable, TableWish, random_table, wished_table};
-pub use value::random_value;
+pub use value::{element_of_list, random_value};
 pub use writes::{BoundStatement, RandomWrites};

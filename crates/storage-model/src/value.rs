@@ -24,6 +24,14 @@ pub fn random_value(chance: &Chance, cql_type: &CqlType) -> Vec<u8> {
     full_value(chance, cql_type)
 }
 
+/// An element of a list, which may be empty unless [`Chance::fills_lists`].
+pub fn element_of_list(chance: &Chance, element: &CqlType) -> Vec<u8> {
+    match chance.fills_lists() {
+        true => full_value(chance, element),
+        false => random_value(chance, element),
+    }
+}
+
 /// A value that is not empty unless it is text or a blob: the elements of vectors have no other.
 fn full_value(chance: &Chance, cql_type: &CqlType) -> Vec<u8> {
     match cql_type {
@@ -58,7 +66,7 @@ fn full_value(chance: &Chance, cql_type: &CqlType) -> Vec<u8> {
         CqlType::Empty => Vec::new(),
         CqlType::List { element, .. } => {
             let elements: Vec<_> = (0..chance.count(ELEMENTS_MAX))
-                .map(|_| random_value(chance, element))
+                .map(|_| element_of_list(chance, element))
                 .collect();
             collection(&elements)
         }

@@ -1,6 +1,7 @@
 //! A history from a seed: tables, what is written to them and read of them, and what happens in between.
 
 mod counters;
+mod expressions;
 mod index_queries;
 mod indexes;
 mod shape;
@@ -85,6 +86,9 @@ pub enum Audience {
 /// The history of `steps` steps of a seed, besides those that make its tables.
 pub fn generate(seed: u64, steps: usize, audience: Audience) -> Script {
     let chance = Chance::new(seed);
+    if audience == Audience::Cassandra {
+        chance.fill_lists();
+    }
     let mut script = Script {
         comment: vec![format!("Seed {seed}.")],
         configurations: configurations(&chance, audience),
@@ -210,7 +214,40 @@ pub fn generate(seed: u64, steps: usize, audience: Audience) -> Script {
     if has_transactions {
         script.steps.push(statement(transactions::read_all()));
     }
+    if audience == Audience::Cassandra {
+        // Nodes among themselves differ in their indexes.
+        script.steps.extend(schema_reads());
+    }
     script
+}
+
+/// Everything that is the same on all servers of the schema, as drivers read it.
+fn schema_reads() -> impl Iterator<Item = Step> {
+    const COLUMNS: [(&str, &str); 6] = [
+        (
+            "tables",
+            "table_name, additional_write_policy, allow_auto_snapshot, bloom_filter_fp_chance, caching, cdc, comment, compaction, \
+             compression, crc_check_chance, dclocal_read_repair_chance, default_time_to_live, extensions, flags, gc_grace_seconds, \
+             incremental_backups, max_index_interval, memtable, memtable_flush_period_in_ms, min_index_interval, read_repair, \
+             read_repair_chance, speculative_retry",
+        ),
+        ("columns", "*"),
+        ("types", "*"),
+        ("indexes", "*"),
+        ("dropped_columns", "table_name, column_name, kind, type"),
+        (
+            "views",
+            "view_name, base_table_name, bloom_filter_fp_chance, compaction, compression, gc_grace_seconds, include_all_columns, \
+             where_clause",
+        ),
+    ];
+    COLUMNS
+        .into_iter()
+        .map(|(table, columns)| {
+            format!("SELECT {columns} FROM system_schema.{table} WHERE keyspace_name = '{KEYSPACE}'")
+        })
+        .chain([format!("DESCRIBE KEYSPACE {KEYSPACE}")])
+        .map(statement)
 }
 
 fn statement(text: String) -> Step {

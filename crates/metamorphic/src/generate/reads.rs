@@ -5,6 +5,7 @@ use helenus_storage_model::Chance;
 use helenus_types::quoted_identifier;
 
 use super::Audience;
+use super::expressions::expression;
 use super::indexes;
 use super::subject::Subject;
 use super::text::Text;
@@ -217,13 +218,19 @@ fn selectors(chance: &Chance, subject: &Subject) -> String {
         0 => "JSON *".to_owned(),
         1 | 2 => {
             let columns = subject.table.columns.iter().filter(|_| chance.one_in(2));
+            // Of several that are refused Cassandra names another one first.
+            let mut has_expression = false;
             let mut names: Vec<String> = columns
                 .map(|column| {
                     let name = quoted_identifier(&column.name);
                     let is_cell = column.kind == helenus_schema::ColumnKind::Regular;
-                    match chance.below(6) {
-                        0 if is_cell => format!("writetime({name})"),
-                        1 if is_cell => format!("ttl({name})"),
+                    match chance.below(12) {
+                        0 | 1 if is_cell => format!("writetime({name})"),
+                        2 | 3 if is_cell => format!("ttl({name})"),
+                        4 if !has_expression => {
+                            has_expression = true;
+                            expression(chance, column, subject.audience)
+                        }
                         _ => name.into_owned(),
                     }
                 })

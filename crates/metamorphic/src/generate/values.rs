@@ -1,6 +1,6 @@
 //! Values of any type and size.
 
-use helenus_storage_model::{Chance, random_value};
+use helenus_storage_model::{Chance, element_of_list, random_value};
 use helenus_types::CqlType;
 use helenus_types::value::collection::write_collection;
 
@@ -59,10 +59,18 @@ pub fn key(chance: &Chance, cql_type: &CqlType, may_be_long: bool) -> Value {
 /// Half of the time one of a few of the type, so that conditions find something.
 pub fn plain(chance: &Chance, cql_type: &CqlType) -> Value {
     let value = match chance.one_in(2) {
-        true => random_value(&Chance::new(chance.below(COMMON_VALUES)), cql_type),
+        true => random_value(&common(chance), cql_type),
         false => random_value(chance, cql_type),
     };
     Value::literal(value)
+}
+
+fn common(chance: &Chance) -> Chance {
+    let common = Chance::new(chance.below(COMMON_VALUES));
+    if chance.fills_lists() {
+        common.fill_lists();
+    }
+    common
 }
 
 fn length(chance: &Chance, size: Size) -> usize {
@@ -108,7 +116,9 @@ fn many_elements(chance: &Chance, cql_type: &CqlType) -> Vec<u8> {
     };
     match cql_type {
         CqlType::List { element, .. } => {
-            write_collection(&mut out, 1, several(element).iter().map(Vec::as_slice));
+            let elements = (0..count).map(|_| element_of_list(chance, element));
+            let elements: Vec<Vec<u8>> = elements.collect();
+            write_collection(&mut out, 1, elements.iter().map(Vec::as_slice));
         }
         CqlType::Set { element, .. } => {
             write_collection(&mut out, 1, distinct(element).iter().map(Vec::as_slice));
