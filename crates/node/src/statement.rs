@@ -168,7 +168,10 @@ impl Shard {
         options: &QueryOptions<'_>,
     ) -> Result<(), CqlError> {
         if is_made_from_code(&table.keyspace) {
-            return Err(CqlError::invalid(format_args!("Cannot truncate virtual tables")));
+            return Err(CqlError::invalid(format_args!(
+                "Truncation is not supported by table {}.{}",
+                table.keyspace, table.name
+            )));
         }
         if self.schema().view(&table.keyspace, &table.name).is_some() {
             return Err(CqlError::invalid(format_args!(

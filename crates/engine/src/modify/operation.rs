@@ -142,7 +142,7 @@ impl Operation {
             {
                 change_own(typing, column, value, subtraction_of(&column.cql_type))
             }
-            RawOperation::Add(value) => add(typing, column, &text, value),
+            RawOperation::Add(value) => add(typing, column, &text, value, reads),
             RawOperation::Subtract(value) => subtract(typing, column, &text, value),
             RawOperation::Prepend(value) => {
                 let value = typing.term(&value.into(), &Receiver::column(column))?;
@@ -294,6 +294,7 @@ fn add(
     column: &ColumnMetadata,
     text: &AssignmentText<'_>,
     value: &Term,
+    reads: RowBefore,
 ) -> Result<Operation, CqlError> {
     let name = &column.name;
     let (value, receiver) = (RawTerm::from(value), Receiver::column(column));
@@ -302,6 +303,9 @@ fn add(
             Err(invalid!("Invalid operation ({text}) for tuple column {name}"))
         }
         CqlType::Counter => count(typing, column, &value, false),
+        other if !other.is_collection() && reads != RowBefore::Unread => Err(invalid!(
+            "Invalid operation ({text}) for non-numeric and non-text type {name}"
+        )),
         other if !other.is_collection() => Err(invalid!(
             "Invalid operation ({text}) for non counter column {name}"
         )),
