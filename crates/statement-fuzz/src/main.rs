@@ -1,12 +1,15 @@
 //! Rounds of one seed after another, until there were enough statements; what fails is shrunk and kept as a script.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
-use helenus_statement_fuzz::{Bounds, Outcome, Round, Script, ScriptError, Totals, replay, shrink};
+use helenus_statement_fuzz::{
+    Bounds, Differences, Outcome, Round, Script, ScriptError, Totals, compare, replay, shrink,
+};
 use helenus_vfs::process_time;
 
 #[derive(Parser)]
@@ -48,6 +51,9 @@ struct Arguments {
     /// Says which statements have held a shard longest, whether they may or not, the longest last
     #[arg(long)]
     holds: bool,
+    /// Compares what a node answers with what this Cassandra does instead; its keyspaces of the same names are dropped
+    #[arg(long, value_name = "HOST:PORT")]
+    cassandra: Option<SocketAddr>,
     /// Runs this script instead
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
@@ -102,7 +108,45 @@ fn go(arguments: &Arguments) -> Result<usize, Error> {
         }
         return Ok(usize::from(outcome.failure.is_some()));
     }
+    if let Some(address) = arguments.cassandra {
+        compare_rounds(arguments, address);
+        return Ok(0);
+    }
     go_through_rounds(arguments, &bounds)
+}
+
+/// Rounds are short: a statement that only one of the two did ends them.
+const COMPARED_ROUND: usize = 150;
+
+/// Prints the differences, the most frequent last.
+fn compare_rounds(arguments: &Arguments, address: SocketAddr) {
+    let start = Instant::now();
+    let time = arguments
+        .minutes
+        .map(|minutes| Duration::from_secs_f64(minutes * 60.0));
+    let mut differences = Differences::default();
+    let mut seed = arguments.seed.unwrap_or(1);
+    while match time {
+        Some(time) => start.elapsed() < time,
+        None => differences.statements < arguments.count,
+    } {
+        compare(seed, COMPARED_ROUND, address, &mut differences);
+        seed += 1;
+    }
+    let mut by_count: Vec<_> = differences.by_kind.values().collect();
+    by_count.sort_by_key(|(count, _)| *count);
+    for (count, example) in by_count {
+        println!("{count:>6}  {}", example.text);
+        println!("          a node:    {}", example.of_node);
+        println!("          Cassandra: {}", example.of_cassandra);
+    }
+    println!(
+        "{} statements, {} refused by the node, {} rounds ended by Cassandra, {} kinds of differences, seeds to {seed}",
+        differences.statements,
+        differences.refused,
+        differences.unknown,
+        differences.by_kind.len()
+    );
 }
 
 fn go_through_rounds(arguments: &Arguments, bounds: &Bounds) -> Result<usize, Error> {
