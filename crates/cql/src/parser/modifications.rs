@@ -89,7 +89,9 @@ impl Parser<'_> {
                 self.expect_keyword(Keyword::Timestamp)?;
                 using.timestamp = Some(self.integer_or_marker()?);
             }
-            if !self.accept_keyword(Keyword::And) {
+            // Of one timestamp a DELETE says no second, as others may.
+            let takes_more = using.timestamp.is_none() || self.is_word_at(2, "timeout");
+            if !(takes_more && self.accept_keyword(Keyword::And)) {
                 return Ok(using);
             }
         }
