@@ -41,15 +41,20 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     if arguments.help_metamorphic {
         metamorphic.arg("--help");
     }
-    let Some(beside) = &arguments.beside else {
-        return Ok(process::run(&mut metamorphic)?);
-    };
-    let cassandra = match Target::parse(beside)? {
+    match &arguments.beside {
+        Some(cassandra) => run_beside(metamorphic, cassandra),
+        None => Ok(process::run(&mut metamorphic)?),
+    }
+}
+
+/// Runs a program that compares with a Cassandra: one that is started, if its name is `cassandra`, or that at an address.
+pub fn run_beside(mut program: Command, cassandra: &str) -> Result<(), TaskError> {
+    let cassandra = match Target::parse(cassandra)? {
         Target::Cassandra => Node::start_cassandra(HEAP, &[], &PEER_SETTINGS)?,
-        target => Node::start(&target, "metamorphic-peer", &[])?,
+        target => Node::start(&target, "compared-peer", &[])?,
     };
-    metamorphic.args(["--cassandra", &cassandra.address().to_string()]);
-    process::run(&mut metamorphic)?;
+    program.args(["--cassandra", &cassandra.address().to_string()]);
+    process::run(&mut program)?;
     Ok(cassandra.stop()?)
 }
 
