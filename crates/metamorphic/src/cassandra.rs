@@ -163,18 +163,13 @@ fn is_its_own(seen: &Seen) -> bool {
         return false;
     };
     match code {
-        ErrorCode::ServerError
-        | ErrorCode::ReadFailure
-        | ErrorCode::ReadTimeout
-        | ErrorCode::WriteFailure
-        | ErrorCode::WriteTimeout => true,
         ErrorCode::ProtocolError => message == "Invalid value for the paging state",
         // Nodes cut the terms of their indexes.
         ErrorCode::Invalid => {
             message.starts_with("Cannot index value of size ")
                 || message == "Null value read when not allowed"
         }
-        _ => false,
+        code => !code.is_of_statement(),
     }
 }
 

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use helenus_protocol::ErrorCode;
 use helenus_vfs::Clock as _;
 
 use crate::cassandra::{Agreement, Cassandra};
@@ -217,15 +216,7 @@ fn refusal(seen: &Seen) -> Option<String> {
     let Seen::Error { code, message } = seen else {
         return None;
     };
-    match code {
-        ErrorCode::SyntaxError
-        | ErrorCode::Unauthorized
-        | ErrorCode::Invalid
-        | ErrorCode::ConfigError
-        | ErrorCode::AlreadyExists
-        | ErrorCode::FunctionFailure => None,
-        _ => Some(format!("{code:?}: {message}")),
-    }
+    (!code.is_of_statement()).then(|| format!("{code:?}: {message}"))
 }
 
 /// The first place where rows are not what the model says.

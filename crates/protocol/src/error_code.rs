@@ -66,6 +66,20 @@ impl ErrorCode {
         self as u32
     }
 
+    /// Returns whether the error is of the statement, or of who sent it, so that it comes again: not of the server, its load or a
+    /// connection.
+    pub fn is_of_statement(self) -> bool {
+        matches!(
+            self,
+            Self::SyntaxError
+                | Self::Unauthorized
+                | Self::Invalid
+                | Self::ConfigError
+                | Self::AlreadyExists
+                | Self::FunctionFailure
+        )
+    }
+
     /// Cassandra's name for the code, e.g. `READ_TIMEOUT`.
     pub fn name(self) -> &'static str {
         match self {

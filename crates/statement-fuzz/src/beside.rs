@@ -84,7 +84,7 @@ pub fn compare(seed: u64, statements: usize, address: SocketAddr, differences: &
         differences.statements += 1;
         differences.refused += u64::from(matches!(of_node, Answer::Error { .. }));
         schema = node.schema();
-        if matches!(&of_cassandra, Answer::Error { code, .. } if is_own(*code)) {
+        if matches!(&of_cassandra, Answer::Error { code, .. } if !code.is_of_statement()) {
             differences.unknown += 1;
             return;
         }
@@ -98,18 +98,6 @@ pub fn compare(seed: u64, statements: usize, address: SocketAddr, differences: &
             return;
         }
     }
-}
-
-/// Returns whether an error is of Cassandra's own making.
-fn is_own(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::ServerError
-            | ErrorCode::ReadFailure
-            | ErrorCode::ReadTimeout
-            | ErrorCode::WriteFailure
-            | ErrorCode::WriteTimeout
-    )
 }
 
 fn changes_something(text: &str) -> bool {
