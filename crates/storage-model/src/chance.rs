@@ -1,31 +1,32 @@
 //! Choices of a seeded generator.
 
-use std::cell::Cell;
-
 use helenus_vfs::{Random, SeededRandom};
 
 /// The generator behind one case.
 #[derive(Debug)]
 pub struct Chance {
     random: SeededRandom,
-    full_lists: Cell<bool>,
+    /// True if no element of a list is without bytes where its type has another form.
+    fills_lists: bool,
 }
 
 impl Chance {
     pub fn new(seed: u64) -> Self {
         Chance {
             random: SeededRandom::new(seed),
-            full_lists: Cell::new(false),
+            fills_lists: false,
         }
     }
 
-    /// From now on no element of a list is without bytes where its type has another form: Cassandra takes it for null once it is bound.
-    pub fn fill_lists(&self) {
-        self.full_lists.set(true);
+    /// Says whether elements of lists have bytes wherever their type has a form with some: Cassandra takes the others for null once they
+    /// are bound.
+    #[must_use]
+    pub fn filling_lists(self, fills_lists: bool) -> Self {
+        Chance { fills_lists, ..self }
     }
 
     pub fn fills_lists(&self) -> bool {
-        self.full_lists.get()
+        self.fills_lists
     }
 
     pub fn bits(&self) -> u64 {

@@ -24,7 +24,7 @@ pub fn random_value(chance: &Chance, cql_type: &CqlType) -> Vec<u8> {
     full_value(chance, cql_type)
 }
 
-/// An element of a list, which may be empty unless [`Chance::fills_lists`].
+/// An element of a list, which may be empty unless the chance [fills lists](Chance::filling_lists).
 pub fn element_of_list(chance: &Chance, element: &CqlType) -> Vec<u8> {
     match chance.fills_lists() {
         true => full_value(chance, element),

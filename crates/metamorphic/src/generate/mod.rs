@@ -85,10 +85,7 @@ pub enum Audience {
 
 /// The history of `steps` steps of a seed, besides those that make its tables.
 pub fn generate(seed: u64, steps: usize, audience: Audience) -> Script {
-    let chance = Chance::new(seed);
-    if audience == Audience::Cassandra {
-        chance.fill_lists();
-    }
+    let chance = Chance::new(seed).filling_lists(audience == Audience::Cassandra);
     let mut script = Script {
         comment: vec![format!("Seed {seed}.")],
         configurations: configurations(&chance, audience),

@@ -59,18 +59,13 @@ pub fn key(chance: &Chance, cql_type: &CqlType, may_be_long: bool) -> Value {
 /// Half of the time one of a few of the type, so that conditions find something.
 pub fn plain(chance: &Chance, cql_type: &CqlType) -> Value {
     let value = match chance.one_in(2) {
-        true => random_value(&common(chance), cql_type),
+        true => {
+            let common = Chance::new(chance.below(COMMON_VALUES)).filling_lists(chance.fills_lists());
+            random_value(&common, cql_type)
+        }
         false => random_value(chance, cql_type),
     };
     Value::literal(value)
-}
-
-fn common(chance: &Chance) -> Chance {
-    let common = Chance::new(chance.below(COMMON_VALUES));
-    if chance.fills_lists() {
-        common.fill_lists();
-    }
-    common
 }
 
 fn length(chance: &Chance, size: Size) -> usize {
