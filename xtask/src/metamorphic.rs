@@ -34,6 +34,8 @@ pub struct Arguments {
 const SHORT: [&str; 5] = ["--seed", "1", "--fresh", "--minutes", "0.8"];
 /// And a few seconds of questions to indexes.
 const SHORT_INDEX_QUERIES: [&str; 5] = ["--seed", "1", "--fresh", "--index-queries", "2000"];
+/// And as many of those for Cassandra.
+const SHORT_BESIDE: [&str; 5] = ["--seed", "1", "--fresh", "--steps", "2000"];
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let mut metamorphic = with_folder(workspace::release_program("helenus-metamorphic"))?;
@@ -48,14 +50,18 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 }
 
 /// Runs a program that compares with a Cassandra: one that is started, if its name is `cassandra`, or that at an address.
-pub fn run_beside(mut program: Command, cassandra: &str) -> Result<(), TaskError> {
+pub fn run_beside(program: Command, cassandra: &str) -> Result<(), TaskError> {
     let cassandra = match Target::parse(cassandra)? {
         Target::Cassandra => Node::start_cassandra(HEAP, &[], &PEER_SETTINGS)?,
         target => Node::start(&target, "compared-peer", &[])?,
     };
-    program.args(["--cassandra", &cassandra.address().to_string()]);
-    process::run(&mut program)?;
+    run_beside_node(program, &cassandra)?;
     Ok(cassandra.stop()?)
+}
+
+fn run_beside_node(mut program: Command, node: &Node) -> Result<(), ProcessError> {
+    program.args(["--cassandra", &node.address().to_string()]);
+    process::run(&mut program)
 }
 
 /// Java heap of a Cassandra beside histories.
@@ -75,6 +81,16 @@ pub fn short() -> Result<Tally, TaskError> {
         let outcome: Result<(), ProcessError> = process::run(&mut metamorphic);
         tally.check(name, outcome);
     }
+    // What Cassandra is sent in long runs is sent to a node here: through its sockets it answers as nodes in this process do.
+    let node = Node::start(&Target::Helenus, "metamorphic", &[])?;
+    let mut metamorphic = with_folder(workspace::unit_program("metamorphic")?)?;
+    metamorphic.args(SHORT_BESIDE);
+    tally.check(
+        "histories beside a served node",
+        run_beside_node(metamorphic, &node),
+    );
+    node.check_panics()?;
+    node.stop()?;
     Ok(tally)
 }
 

@@ -3,7 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use helenus_metamorphic::{Audience, Script, Statement, Step, generate, generate_index_queries, run};
+use helenus_metamorphic::{
+    Audience, Cassandra, Event, FailureKind, Script, Statement, Step, generate, generate_index_queries, run,
+    run_beside,
+};
+use helenus_test_service::{CannedOptions, CannedServer};
 
 /// Statements and events that once lost rows, answered wrongly, failed or never ended do so no more: each script says in
 /// its head which fault it found.
@@ -53,4 +57,49 @@ fn most_index_queries_of_a_history_are_answered_by_an_index() {
     assert_eq!(report.failure, None);
     assert!(report.refused * 10 < report.steps, "{} refused", report.refused);
     assert!(report.by_index * 2 > selects, "{} of {selects}", report.by_index);
+}
+
+/// A history for Cassandra has nothing that it does not know, and nothing that shows what time it is.
+#[test]
+fn a_history_for_cassandra_is_cassandras() {
+    let mut words = String::new();
+    for seed in 1..40 {
+        for step in &generate(seed, 200, Audience::Cassandra).steps {
+            match step {
+                Step::Statement(Statement { text, .. }) => words.push_str(text),
+                Step::Event(event) => assert!(!matches!(event, Event::Clock { .. }), "{seed}"),
+            }
+        }
+    }
+    for unknown in [
+        "BYPASS CACHE",
+        "PRUNE ",
+        " TRANSACTION",
+        " ANN OF ",
+        "ttl(",
+        "WITH ID = ",
+    ] {
+        assert!(!words.contains(unknown), "{unknown}");
+    }
+    for known in [
+        "CAST(",
+        " IF NOT EXISTS",
+        "MATERIALIZED VIEW",
+        "CREATE INDEX",
+        "DESCRIBE KEYSPACE",
+        "JSON",
+    ] {
+        assert!(words.contains(known), "{known}");
+    }
+}
+
+/// A server that answers every SELECT with rows of its own is not taken for one that agrees.
+#[test]
+fn a_server_with_other_answers_disagrees() {
+    let server = CannedServer::start(CannedOptions::default());
+    let script = generate(1, 60, Audience::Cassandra);
+    let failure = run_beside(&script, &mut Cassandra::connect(server.address)).failure;
+    let failure = failure.expect("canned rows are no answer");
+    assert!(matches!(failure.kind, FailureKind::Disagreement(_)), "{failure}");
+    assert!(failure.text.starts_with("on Cassandra: "), "{failure}");
 }

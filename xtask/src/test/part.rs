@@ -100,7 +100,7 @@ pub const ALL: &[Part] = &[
         name: "metamorphic",
         about: "random histories have the same answers on nodes of many kinds",
         runtimes: &[],
-        after: AFTER_UNIT,
+        after: &["unit", "build"],
         is_alone: false,
         run: |_| metamorphic::short(),
     },
