@@ -1,7 +1,7 @@
 //! Truncating, dropping and altering tables, and tables that are not logged.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helenus_rows::clustering::Slice;
@@ -15,7 +15,9 @@ use helenus_storage::ShardStore;
 use helenus_storage::commitlog::{LogOptions, LogPosition, LogWriter};
 use helenus_storage::error::{TruncateError, WriteError};
 use helenus_storage::read::ReadCommand;
-use helenus_storage::store::{BackgroundJob, DataFolder, JobKind, StoreOptions};
+use helenus_storage::store::{
+    BackgroundJob, CompactionKind, CompactionRequest, DataFolder, JobKind, StoreOptions,
+};
 use helenus_vfs::{Clock, Disk, Fault, FaultKind, ManualClock, Operation, SimulatedDisk};
 
 use super::check::Collected;
@@ -26,6 +28,7 @@ const SEGMENT_BYTES: u32 = 65_536;
 
 struct Tables {
     disk: Arc<SimulatedDisk>,
+    clock: Arc<ManualClock>,
     schema: Schema,
     store: ShardStore,
     writer: LogWriter,
@@ -34,9 +37,11 @@ struct Tables {
 impl Tables {
     fn start(schema: Schema) -> Self {
         let disk = Arc::new(SimulatedDisk::new(5));
-        let (store, writer) = open(&disk, &schema);
+        let clock = Arc::new(ManualClock::starting_at(1_000_000_000));
+        let (store, writer) = open(&disk, &clock, &schema);
         Tables {
             disk,
+            clock,
             schema,
             store,
             writer,
@@ -120,14 +125,18 @@ impl Tables {
     fn crash(mut self) -> Self {
         self.disk.crash();
         drop((self.store, self.writer));
-        (self.store, self.writer) = open(&self.disk, &self.schema);
+        (self.store, self.writer) = open(&self.disk, &self.clock, &self.schema);
         self
     }
 
     fn files(&self) -> usize {
-        let folder = Path::new("/node/data/ks").join("t-12345678000010008000000000000001");
-        self.disk.list(&folder).map_or(0, |entries| entries.len())
+        self.disk.list(&folder()).map_or(0, |entries| entries.len())
     }
+}
+
+/// Where the table's SSTables are.
+fn folder() -> PathBuf {
+    Path::new("/node/data/ks").join("t-12345678000010008000000000000001")
 }
 
 /// Does work of a shard between two requests, which must not wait for the disk.
@@ -138,8 +147,8 @@ fn without_the_disk<T>(disk: &SimulatedDisk, work: impl FnOnce() -> T) -> T {
     done
 }
 
-fn open(disk: &Arc<SimulatedDisk>, schema: &Schema) -> (ShardStore, LogWriter) {
-    let clock: Arc<dyn Clock> = Arc::new(ManualClock::starting_at(1_000_000_000));
+fn open(disk: &Arc<SimulatedDisk>, clock: &Arc<ManualClock>, schema: &Schema) -> (ShardStore, LogWriter) {
+    let clock = Arc::clone(clock) as Arc<dyn Clock>;
     let folder = DataFolder::open(Arc::clone(disk) as Arc<dyn Disk>, clock, Path::new("/node")).unwrap();
     let log = LogOptions {
         segment_bytes: SEGMENT_BYTES,
@@ -458,6 +467,63 @@ fn a_removal_that_failed_is_told_whatever_succeeds_after_it() {
         matches!(forgotten, Err(TruncateError::CannotRemove)),
         "{forgotten:?}"
     );
+}
+
+/// A table whose two SSTables were compacted into one; removing those is the next job.
+fn compact_flushed() -> Tables {
+    let mut tables = Tables::start(table::schema(TableParams::default()));
+    for number in [1, 2] {
+        tables.write(number).unwrap();
+        tables.persist();
+        tables.store.flush(None);
+        tables.run_jobs();
+    }
+    let (table, kind) = (tables.id(), CompactionKind::Major { split_output: false });
+    tables.store.compact(CompactionRequest { table, kind }).unwrap();
+    let compaction = tables.store.next_job().unwrap();
+    assert_eq!(compaction.progress().kind, JobKind::MajorCompaction);
+    tables.store.complete(compaction.run()).result.unwrap();
+    tables
+}
+
+/// Symptom: DROP and CREATE under the same id after a compaction answered "files that the table no longer needs cannot be
+/// removed", until a restart: CREATE had found the folder with a list of what the compaction replaced, and finished it, so that the
+/// job that was to do that failed from then on.
+#[test]
+fn a_dropped_table_is_not_forgotten_before_what_a_compaction_replaced_has_gone() {
+    let folder = folder();
+    for (is_begun, fails) in [(false, false), (true, false), (true, true)] {
+        let mut tables = compact_flushed();
+        let id = tables.id();
+        let removal = is_begun.then(|| tables.store.next_job().unwrap());
+        tables.schema = Schema::default();
+        tables.store.set_schema(&tables.schema);
+        tables.persist();
+        while let Some(job) = tables.store.next_job() {
+            assert!(!tables.store.is_forgotten(id).unwrap(), "begun: {is_begun}");
+            tables.store.complete(job.run()).result.unwrap();
+        }
+        if let Some(removal) = removal {
+            assert!(!tables.store.is_forgotten(id).unwrap());
+            if fails {
+                tables.disk.inject(Fault {
+                    operation: Operation::Remove,
+                    after: 0,
+                    kind: FaultKind::Error,
+                });
+            }
+            let removed = tables.store.complete(removal.run()).result;
+            assert_eq!(removed.is_err(), fails);
+            assert!(matches!(tables.store.is_forgotten(id), Ok(false)) != fails);
+            tables.clock.advance_s(60);
+            tables.run_jobs();
+        }
+        assert!(tables.store.is_forgotten(id).unwrap(), "begun: {is_begun}");
+        assert!(
+            !tables.disk.exists(&folder).unwrap(),
+            "begun: {is_begun}, fails: {fails}"
+        );
+    }
 }
 
 #[test]

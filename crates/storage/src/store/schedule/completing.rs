@@ -61,8 +61,8 @@ impl ShardStore {
         }
         let is_of_table = !matches!(work, Work::Removal { .. } | Work::Release(_));
         let has_left = match &work {
-            Work::Removal { is_table_dropped, .. } => {
-                *is_table_dropped && matches!(outcome, Ok(JobOutcome::Nothing))
+            Work::Removal { .. } => {
+                !self.tables.contains_key(&id) && matches!(outcome, Ok(JobOutcome::Nothing))
             }
             Work::Flush(_) | Work::Compaction(_) | Work::IndexBuild(_) | Work::Truncation(_) => {
                 !self.tables.contains_key(&id)
@@ -118,15 +118,11 @@ impl ShardStore {
 
     fn take_failure(&mut self, place: JobPlace, work: Work, error: &JobError) {
         match work {
-            Work::Removal {
-                files,
-                is_table_dropped,
-                ..
-            } => self.schedule.remove(Obsolete {
+            Work::Removal { files, .. } => self.schedule.remove(Obsolete {
+                is_table_dropped: !self.tables.contains_key(&place.id),
                 layout: place.layout,
                 folder: place.table_folder,
                 files,
-                is_table_dropped,
                 has_failed: true,
             }),
             Work::Truncation(_) if place.is_current => self.truncation_ended(place.id, Err(error)),
@@ -153,11 +149,11 @@ impl ShardStore {
                     ..
                 },
                 _,
-            ) => {
-                if let Some(table) = self.tables.get_mut(&id) {
-                    table.removals = table.removals.saturating_sub(1);
-                }
-            }
+            ) => match self.tables.get_mut(&id) {
+                Some(table) => table.removals = table.removals.saturating_sub(1),
+                // Dropped meanwhile: its folder may be empty only now.
+                None => self.remove(id, &layout, table_folder, ObsoleteFiles::Unlisted(Vec::new())),
+            },
             (Work::Removal { .. }, JobOutcome::Listed(removal)) => self.schedule.remove(Obsolete {
                 layout,
                 folder: table_folder,

@@ -91,6 +91,11 @@ impl Obsolete {
 impl Schedule {
     /// All that a dropped table leaves. Its SSTables are listed by a job, and from then on a crash brings none of them back.
     pub fn remove_dropped(&mut self, table: Table) {
+        let id = table.layout.metadata.id;
+        let removals = self.removals.iter_mut();
+        for obsolete in removals.filter(|obsolete| obsolete.layout.metadata.id == id) {
+            obsolete.is_table_dropped = true;
+        }
         let sstables = match table.truncation.is_under_way() {
             // That lists them.
             true => Vec::new(),
@@ -103,9 +108,8 @@ impl Schedule {
         table.jobs.iter().for_each(|job| job.stop());
         let files = ObsoleteFiles::Unlisted(sstables);
         self.jobs_of_dropped += table.jobs.len();
-        let left_to_do = table.jobs.len() + 1;
-        self.leaving
-            .extend(std::iter::repeat_n(table.layout.metadata.id, left_to_do));
+        let left_to_do = table.jobs.len() + table.removals + 1;
+        self.leaving.extend(std::iter::repeat_n(id, left_to_do));
         self.remove(Obsolete {
             layout: Arc::clone(&table.layout),
             folder: table.folder,
