@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use helenus_protocol::response::RowsWriter;
 use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::RowRef;
-use helenus_schema::ColumnKind;
 use helenus_sstable::AbsentPages;
 use helenus_storage::read::{ReadCommand, RowSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
@@ -15,8 +14,8 @@ use helenus_types::{Token, token_of};
 use super::bound::BOUND_AT_ONCE_MAX;
 use super::limit::limit_value;
 use super::paging::{PagePlace, PagingState, Position};
-use super::plan::{FetchedColumn, Output, SelectPlan};
-use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
+use super::plan::{Output, SelectPlan};
+use super::row_view::RowView;
 use super::targets::token_bounds;
 use crate::CqlError;
 use crate::clause::index_support::has_index;
@@ -42,8 +41,7 @@ pub enum Direct {
 }
 
 impl SelectPlan {
-    /// Returns whether the short way is open to this plan, whatever the values.
-    fn is_direct(&self) -> bool {
+    pub(super) fn allows_short_way(&self) -> bool {
         matches!(self.output, Output::Columns(count) if count == self.fetched.len())
             && !self.clause.is_key_range
             && self.clause.token.is_none()
@@ -56,7 +54,7 @@ impl SelectPlan {
 
     /// Returns whether the short way is open to an execution with these options, if it names one partition.
     pub fn may_be_direct(&self, options: &QueryOptions<'_>) -> bool {
-        self.is_direct() && options.paging_state.is_none()
+        self.is_direct && options.paging_state.is_none()
     }
 
     /// Returns whether each clustering column is compared with one value.
@@ -322,17 +320,7 @@ impl<'d> DirectSink<'d> {
             clustering,
             row,
         };
-        let mut cells = SimpleCells::new(row);
-        for FetchedColumn { fetched, column } in &self.plan.fetched {
-            match fetched {
-                Fetched::Value(id)
-                    if column.kind == ColumnKind::Regular && is_stored_as_returned(&column.cql_type) =>
-                {
-                    self.writer.value(self.out, cells.value(*id));
-                }
-                _ => view.write(self.out, column, *fetched, self.now_s),
-            }
-        }
+        view.write_all(self.out, &self.plan.fetched, self.now_s);
         self.writer.end_row();
         let rows_min = if self.is_paged { 1 } else { 2 };
         self.is_too_long = self.out.len() > self.bytes_end && self.writer.row_count() >= rows_min;

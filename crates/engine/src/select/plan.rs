@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use helenus_schema::{ColumnMetadata, IndexId, TableMetadata, is_system_keyspace};
+use helenus_schema::{IndexId, TableMetadata, is_system_keyspace};
 use helenus_types::CqlType;
 
 use super::nearest::Nearest;
-use super::row_view::Fetched;
+use super::row_view::FetchedColumn;
 use crate::clause::index_support::has_index;
 use crate::clause::restriction::Restriction;
 use crate::clause::where_clause::WhereClause;
@@ -47,12 +47,8 @@ pub struct SelectPlan {
     pub(super) decodes_json: bool,
     /// Computing the result takes long for its bytes.
     pub(super) writes_json: bool,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct FetchedColumn {
-    pub fetched: Fetched,
-    pub column: ColumnMetadata,
+    /// The short way is open, whatever the values.
+    pub(super) is_direct: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -11,8 +11,8 @@ use helenus_types::json::quoted_json_name;
 
 use super::group_by::grouping;
 use super::nearest::Nearest;
-use super::plan::{FetchedColumn, Grouping, OrderColumn, Output, SelectPlan};
-use super::row_view::Fetched;
+use super::plan::{Grouping, OrderColumn, Output, SelectPlan};
+use super::row_view::{Fetched, FetchedColumn};
 use crate::CqlError;
 use crate::clause::restriction::Restriction;
 use crate::clause::statement_kind::StatementKind;
@@ -67,7 +67,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
     let output = output(expressions, aggregates, grouping.is_some());
     let fetched = fetched_columns(table, fetched);
     check_extent("selected columns", &columns)?;
-    Ok(SelectPlan {
+    let plan = SelectPlan {
         table: Arc::clone(table),
         result: Arc::new(ResultMetadata::new(columns)),
         clustering_prefix: clause.clustering_prefix_length(),
@@ -93,6 +93,11 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         bypasses_cache: select.bypass_cache,
         decodes_json,
         writes_json,
+        is_direct: false,
+    };
+    Ok(SelectPlan {
+        is_direct: plan.allows_short_way(),
+        ..plan
     })
 }
 
@@ -398,10 +403,10 @@ fn fetched_columns(table: &TableMetadata, fetched: Vec<Fetched>) -> Vec<FetchedC
         table.columns.iter().map(|column| (column.id, column)).collect();
     let column = |fetched| {
         let (Fetched::Value(id) | Fetched::WriteTime(id) | Fetched::Ttl(id)) = fetched;
-        Some(FetchedColumn {
+        Some(FetchedColumn::new(
             fetched,
-            column: ColumnMetadata::clone(by_id.get(&id)?),
-        })
+            ColumnMetadata::clone(by_id.get(&id)?),
+        ))
     };
     fetched.into_iter().filter_map(column).collect()
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use helenus_rows::clustering::Components;
-use helenus_rows::row::{CellRef, Entries, Entry, RowRef, counter};
+use helenus_rows::row::{CellRef, Entries, Entry, EntryValue, RowRef, counter};
 use helenus_schema::{ColumnId, ColumnKind, ColumnMetadata};
 use helenus_types::CqlType;
 use helenus_types::partition_key::partition_key_components;
@@ -46,8 +46,7 @@ impl<'a> RowView<'a> {
         }
     }
 
-    /// Appends a fetched value as an i32 length and its bytes, -1 for null.
-    pub fn write(&self, out: &mut Vec<u8>, column: &ColumnMetadata, fetched: Fetched, now_s: u32) {
+    fn write(&self, out: &mut Vec<u8>, column: &ColumnMetadata, fetched: Fetched, now_s: u32) {
         match fetched {
             Fetched::Value(_) => write_component(out, self.value(column).as_deref()),
             Fetched::WriteTime(_) => {
@@ -58,6 +57,18 @@ impl<'a> RowView<'a> {
                 let left = i32::try_from(left).unwrap_or(i32::MAX);
                 (cell.ttl_s != 0 && left >= 0).then(|| left.to_be_bytes())
             }),
+        }
+    }
+
+    /// Appends what is fetched of the row, each as an i32 length and its bytes, -1 for null.
+    #[inline]
+    pub fn write_all(&self, out: &mut Vec<u8>, columns: &[FetchedColumn], now_s: u32) {
+        let mut cells = SimpleCells::new(self.row);
+        for column in columns {
+            match column.cell {
+                Some(id) => write_component(out, cells.value(id)),
+                None => self.write(out, &column.column, column.fetched, now_s),
+            }
         }
     }
 
@@ -106,46 +117,69 @@ impl<'a> RowView<'a> {
     }
 }
 
+/// A column that a select clause fetches of each row.
+#[derive(Clone, Debug)]
+pub struct FetchedColumn {
+    pub fetched: Fetched,
+    pub column: ColumnMetadata,
+    /// The value is that of the one regular cell of this column, as it is stored.
+    cell: Option<ColumnId>,
+}
+
+impl FetchedColumn {
+    pub fn new(fetched: Fetched, column: ColumnMetadata) -> Self {
+        let is_cell = column.kind == ColumnKind::Regular && is_stored_as_returned(&column.cql_type);
+        let cell = match fetched {
+            Fetched::Value(id) if is_cell => Some(id),
+            _ => None,
+        };
+        FetchedColumn {
+            fetched,
+            column,
+            cell,
+        }
+    }
+}
+
 /// Finds the values of simple columns in one walk over a row, as long as they are asked for in the order of their ids,
 /// which is nearly that of `SELECT *`; any other order starts again from the front.
-#[derive(Clone, Debug)]
-pub struct SimpleCells<'a> {
+struct SimpleCells<'a> {
     row: RowRef<'a>,
     rest: Entries<'a>,
-    /// The first entry that no column asked for yet.
-    current: Option<Entry<'a>>,
+    /// The first entry of the last column that was asked for, or behind it.
+    current: Option<EntryValue<'a>>,
+    asked: ColumnId,
 }
 
 impl<'a> SimpleCells<'a> {
     #[inline]
-    pub fn new(row: RowRef<'a>) -> Self {
+    fn new(row: RowRef<'a>) -> Self {
         let mut rest = row.entries();
-        let current = rest.next();
-        SimpleCells { row, rest, current }
+        let current = rest.next_value();
+        SimpleCells {
+            row,
+            rest,
+            current,
+            asked: ColumnId(0),
+        }
     }
 
     #[inline]
-    pub fn value(&mut self, id: ColumnId) -> Option<&'a [u8]> {
-        if self.current.as_ref().is_none_or(|entry| entry.column() > id) {
+    fn value(&mut self, id: ColumnId) -> Option<&'a [u8]> {
+        if id < self.asked {
             *self = SimpleCells::new(self.row);
         }
-        while let Some(entry) = self.current {
-            if entry.column() >= id {
-                break;
-            }
-            self.current = self.rest.next();
+        self.asked = id;
+        while self.current.is_some_and(|entry| entry.column < id) {
+            self.current = self.rest.next_value();
         }
-        match self.current {
-            Some(Entry::Cell(cell)) if cell.column == id => Some(cell.value),
-            _ => None,
-        }
+        self.current.filter(|entry| entry.column == id)?.value
     }
 }
 
 /// Returns whether a column's value is the value of its one cell: not put together from several, nor from a counter's
 /// shards.
-#[inline]
-pub fn is_stored_as_returned(cql_type: &CqlType) -> bool {
+fn is_stored_as_returned(cql_type: &CqlType) -> bool {
     !cql_type.is_multi_cell() && !matches!(cql_type, CqlType::Counter)
 }
 
@@ -209,6 +243,53 @@ mod tests {
 
     use super::*;
 
+    fn column(id: u16, cql_type: CqlType) -> ColumnMetadata {
+        ColumnMetadata {
+            id: ColumnId(id),
+            name: "v".into(),
+            kind: ColumnKind::Regular,
+            position: 0,
+            cql_type,
+            order: ClusteringOrder::Ascending,
+        }
+    }
+
+    /// Columns come in any order, several times, and may have no cell.
+    #[test]
+    fn cells_are_found_in_whatever_order_they_are_asked_for() {
+        let mut row = Vec::new();
+        let mut builder = RowBuilder::new(&mut row, Liveness::NONE, DeletionTime::LIVE);
+        for id in [1_u16, 2, 5] {
+            builder.cell(CellRef {
+                column: ColumnId(id),
+                timestamp_us: 1,
+                ttl_s: 0,
+                local_deletion_s: NEVER_S,
+                path: None,
+                value: &id.to_be_bytes(),
+            });
+        }
+        let view = RowView {
+            partition_key: &[],
+            partition_key_count: 1,
+            static_row: RowRef::EMPTY,
+            clustering: None,
+            row: RowRef::new(&row),
+        };
+        for code in 0..7_u32.pow(4) {
+            let ids = (0..4).map(|place| (code / 7_u32.pow(place) % 7) as u16);
+            let fetched = |id| FetchedColumn::new(Fetched::Value(ColumnId(id)), column(id, CqlType::Blob));
+            let columns: Vec<FetchedColumn> = ids.clone().map(fetched).collect();
+            let (mut written, mut wanted) = (Vec::new(), Vec::new());
+            view.write_all(&mut written, &columns, 0);
+            for id in ids {
+                let value = id.to_be_bytes();
+                write_component(&mut wanted, [1, 2, 5].contains(&id).then_some(&value[..]));
+            }
+            assert_eq!(written, wanted, "{code}");
+        }
+    }
+
     /// Symptom: SELECT of an imported counter table returned the cell as it is stored, shards and all, not a bigint.
     #[test]
     fn a_counter_is_the_total_of_its_shards() {
@@ -225,14 +306,7 @@ mod tests {
             path: None,
             value: &both,
         }));
-        let column = ColumnMetadata {
-            id: ColumnId(0),
-            name: "hits".into(),
-            kind: ColumnKind::Regular,
-            position: 0,
-            cql_type: CqlType::Counter,
-            order: ClusteringOrder::Ascending,
-        };
+        let column = column(0, CqlType::Counter);
         let value = cell_value(RowRef::new(&row), &column).unwrap();
         assert_eq!(value.as_ref(), 42_i64.to_be_bytes());
         assert!(!is_stored_as_returned(&column.cql_type));

@@ -4,16 +4,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use helenus_rows::row::RowRef;
-use helenus_schema::ColumnKind;
 use helenus_storage::read::RowSink;
-use helenus_types::value::write_component;
 use helenus_types::{Token, token_of};
 
 use super::bound::BoundClause;
 use super::filter::FilterEffort;
 use super::paging::{PagePlace, Position};
-use super::plan::{FetchedColumn, SelectPlan};
-use super::row_view::{Fetched, RowView, SimpleCells, is_stored_as_returned};
+use super::plan::SelectPlan;
+use super::row_view::RowView;
 use super::shard_rows::{ShardRead, ShardRows};
 use super::top_rows::TopRows;
 
@@ -93,17 +91,7 @@ impl RowsSink<'_> {
 
     fn fetch(&mut self, bytes: &mut Vec<u8>, clustering: Option<&[u8]>, row: RowRef<'_>) {
         let view = self.view(clustering, row);
-        let mut cells = SimpleCells::new(row);
-        for FetchedColumn { fetched, column } in &self.plan.fetched {
-            match fetched {
-                Fetched::Value(id)
-                    if column.kind == ColumnKind::Regular && is_stored_as_returned(&column.cql_type) =>
-                {
-                    write_component(bytes, cells.value(*id));
-                }
-                _ => view.write(bytes, column, *fetched, self.now_s),
-            }
-        }
+        view.write_all(bytes, &self.plan.fetched, self.now_s);
         self.effort
             .add_walks(self.plan.fetched.len(), row.as_bytes().len());
     }

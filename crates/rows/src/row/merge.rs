@@ -437,6 +437,25 @@ mod tests {
     }
 
     #[test]
+    fn a_walk_over_values_sees_what_a_walk_over_entries_sees() {
+        let random = SeededRandom::new(9);
+        for round in 0..4_000 {
+            let bytes = random_row(&random, round % 2 == 0);
+            let row = RowRef::new(&bytes);
+            let mut values = row.entries();
+            for entry in row.entries() {
+                let wanted = match entry {
+                    Entry::ComplexDeletion { .. } => None,
+                    Entry::Cell(cell) => Some(cell.value),
+                };
+                let found = values.next_value().unwrap();
+                assert_eq!((found.column, found.value), (entry.column(), wanted), "{row:?}");
+            }
+            assert_eq!(values.next_value(), None);
+        }
+    }
+
+    #[test]
     fn order_and_repetition_of_merges_do_not_matter() {
         let random = SeededRandom::new(11);
         for _ in 0..4_000 {

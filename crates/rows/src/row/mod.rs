@@ -33,7 +33,7 @@ pub mod split;
 pub use builder::RowBuilder;
 pub use shape::RowShape;
 use view::EntryTime;
-pub use view::{CellRef, Entries, Entry, Liveness, RowRef};
+pub use view::{CellRef, Entries, Entry, EntryValue, Liveness, RowRef};
 
 const ROW_HAS_LIVENESS: u8 = 0x01;
 const ROW_EXPIRES: u8 = 0x02;
