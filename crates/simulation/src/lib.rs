@@ -17,6 +17,7 @@
 //! 10. Transactions move money between accounts, and whoever looks at all of them in one finds the same sum.
 //! 11. `ORDER BY .. ANN OF` finds what is acknowledged and nearest, and nothing that is not there, in seeds that have vectors.
 //! 12. A node starts on whatever a crash has left, and nothing panics.
+//! 13. Where nothing was broken, its operator is told of no fault.
 
 mod clock;
 pub mod linearizable;

@@ -3,11 +3,13 @@
 mod accounts;
 mod cells;
 mod check;
+mod complaints;
 mod counters;
 mod crowds;
 mod damage;
 mod indexes;
 mod journal;
+mod options;
 mod registers;
 mod tables;
 mod vectors;
@@ -21,10 +23,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use helenus_node::SsTableFormat;
 use helenus_node::metrics::PANICS;
-use helenus_node::{CommitlogSync, NodeOptions, SsTableFormat};
 use helenus_protocol::ErrorCode;
-use helenus_test_node::{Answer, Execution, options};
+use helenus_test_node::{Answer, Execution};
 use helenus_vfs::{Fault, FaultKind, Operation, Random, SeededRandom, SimulatedDisk};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::task::JoinHandle;
@@ -34,7 +36,6 @@ use crate::clock::SimulatedClock;
 use crate::model::{Effect, Partition, Sent, Table};
 use crate::node::SimulatedNode;
 use crate::registers::Registers;
-use crate::threads::SimulatedThreads;
 use crate::weather::Weather;
 use crate::workload::{self, statement_text};
 use crate::{Failure, Report};
@@ -101,6 +102,7 @@ struct World {
     vectors: vectors::Vectors,
     /// Something was broken on purpose in this life.
     has_faults: bool,
+    complaints: Arc<complaints::Complaints>,
     journal: Rc<RefCell<Journal>>,
     report: Report,
 }
@@ -196,6 +198,7 @@ impl World {
             counters: Counters::of_seed(seed),
             vectors: vectors::Vectors::of_seed(seed),
             has_faults: false,
+            complaints: Arc::default(),
             journal: Rc::new(RefCell::new(Journal::new(clock.clone()))),
             report: Report::default(),
         }
@@ -207,37 +210,6 @@ impl World {
 
     fn note(&self, what: impl Display) {
         self.journal.borrow_mut().note(what);
-    }
-
-    fn options(&self) -> NodeOptions {
-        self.options_on(&self.random, &self.disk, &self.clock, &self.weather)
-    }
-
-    fn options_on(
-        &self,
-        random: &SeededRandom,
-        disk: &Arc<SimulatedDisk>,
-        clock: &Arc<SimulatedClock>,
-        weather: &Arc<Weather>,
-    ) -> NodeOptions {
-        let shard_count = 1 + random.below(4) as u16;
-        NodeOptions {
-            memory_bytes: self.memory_bytes_per_shard * u64::from(shard_count),
-            row_cache: self.row_cache,
-            commitlog_sync: CommitlogSync::Group,
-            sstable_format: self.format,
-            read_request_timeout: READ_TIMEOUT,
-            range_request_timeout: RANGE_TIMEOUT,
-            write_request_timeout: WRITE_TIMEOUT,
-            truncate_request_timeout: TRUNCATE_TIMEOUT,
-            compaction: helenus_node::CompactionSettings {
-                bytes_per_s_max: 0,
-                concurrent_compactors: Some(1 + random.below(3) as usize),
-            },
-            threads: Arc::new(SimulatedThreads::new(weather.clone())),
-            random: Arc::new(SeededRandom::new(random.next_u64())),
-            ..options(shard_count, disk.clone(), clock.clone())
-        }
     }
 
     /// From a start to a crash or a stop.
@@ -293,6 +265,7 @@ impl World {
         let node = SimulatedNode::start(options, &self.weather).await;
         let node = node.map_err(|error| format!("the node does not start: {error}"))?;
         self.has_faults = false;
+        self.complaints.forget();
         self.check(&node).await?;
         if life == 0 {
             self.create_schema(&node).await?;
@@ -385,6 +358,7 @@ impl World {
     }
 
     async fn step(&mut self, node: &SimulatedNode) -> Held<()> {
+        self.check_complaints()?;
         if self.has_jumps && self.below(50) == 0 {
             let jump_us = self.below(2 * JUMP_US_MAX) as i64 - JUMP_US_MAX as i64;
             self.note(format_args!("the wall clock jumps by {jump_us} us"));

@@ -27,10 +27,16 @@ impl World {
     }
 
     pub(super) async fn create_table(&mut self, node: &SimulatedNode) -> Held<()> {
-        let name = format!("t{}", self.tables_made);
+        let number = self.tables_made;
         self.tables_made += 1;
+        self.create_table_of_number(node, number).await
+    }
+
+    async fn create_table_of_number(&mut self, node: &SimulatedNode, number: u64) -> Held<()> {
+        let name = format!("t{number}");
         let text = format!(
-            "CREATE TABLE k.{name} (p int, c int, v text, w int, PRIMARY KEY (p, c)) WITH gc_grace_seconds = 0"
+            "CREATE TABLE k.{name} (p int, c int, v text, w int, PRIMARY KEY (p, c)) WITH gc_grace_seconds = 0 \
+             AND ID = 00000000-0000-4000-8000-{number:012x}"
         );
         match self.change_schema(node, &text).await? {
             Outcome::Acknowledged => drop(self.tables.insert(name, Table::default())),
@@ -48,12 +54,26 @@ impl World {
         let Some(name) = self.any_table() else {
             return Ok(());
         };
+        if self.below(2) == 0
+            && let Some(compacted) = node.compact("k", &name)
+        {
+            self.note(format_args!("compact {name}, which is dropped"));
+            let wait = Duration::from_micros(self.below(200_000));
+            let _late = tokio::time::timeout(wait, compacted).await;
+        }
         match self.change_schema(node, &format!("DROP TABLE k.{name}")).await? {
             Outcome::Acknowledged => drop(self.tables.remove(&name)),
-            Outcome::Refused => {}
-            Outcome::Unknown => self.uncertain = Uncertain::Drop(name),
+            Outcome::Refused => return Ok(()),
+            Outcome::Unknown => {
+                self.uncertain = Uncertain::Drop(name);
+                return Ok(());
+            }
         }
-        Ok(())
+        match name[1..].parse() {
+            // Under its name and id: nothing of what it was may come back.
+            Ok(number) if self.below(2) == 0 => self.create_table_of_number(node, number).await,
+            _ => Ok(()),
+        }
     }
 
     pub(super) async fn truncate(&mut self, node: &SimulatedNode) -> Held<()> {

@@ -170,10 +170,11 @@ pub struct JobReport {
 }
 
 impl JobReport {
-    /// Tells of a failure, unless it was told not long ago.
+    /// Tells of a failure, unless it was told not long ago. What was stopped has not failed.
     pub fn tell(&self, shard: u16, events: &Events) {
-        let (Err(error), true) = (&self.result, self.is_news) else {
-            return;
+        let error = match &self.result {
+            Err(error) if self.is_news && !matches!(error, JobError::Stopped) => error,
+            _ => return,
         };
         let JobProgress {
             kind,
