@@ -10,6 +10,7 @@ use helenus_metamorphic::{
     Audience, Cassandra, Failure, Report, Script, ScriptError, generate, generate_index_queries, run,
     run_beside, shrink,
 };
+use helenus_vfs::process_time;
 
 #[derive(Parser)]
 #[command(
@@ -66,6 +67,9 @@ enum Error {
 /// Runs of one history while it shrinks: a few minutes at most.
 const SHRINK_RUNS_MAX: usize = 600;
 
+/// Time between two lines that say how far the run is.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
+
 /// Totals of all histories.
 #[derive(Default)]
 struct Totals {
@@ -114,8 +118,9 @@ fn go(arguments: &Arguments) -> Result<usize, Error> {
     } = totals;
     println!(
         "{histories} histories, {failed} failed, {steps} steps, {refused} of them refused by all, {modelled} with the rows of the \
-         model, {by_index} answered by an index, {:.0} s",
-        start.elapsed().as_secs_f64()
+         model, {by_index} answered by an index, {:.0} s, {:.0} s of processor time",
+        start.elapsed().as_secs_f64(),
+        process_time().as_secs_f64()
     );
     if arguments.cassandra.is_some() {
         println!("{unknown} statements had no answer of Cassandra, which had failed");
@@ -134,6 +139,7 @@ fn go_through_seeds(arguments: &Arguments, start: Instant, totals: &mut Totals) 
         .minutes
         .map(|minutes| Duration::from_secs_f64(minutes * 60.0));
     let mut seed = arguments.seed;
+    let mut said = start;
     loop {
         let script = arguments.history_of(seed);
         let name = match arguments.index_queries {
@@ -148,6 +154,15 @@ fn go_through_seeds(arguments: &Arguments, start: Instant, totals: &mut Totals) 
         };
         if !has_time || totals.failed > arguments.failures {
             return Ok(());
+        }
+        if said.elapsed() >= PROGRESS_INTERVAL {
+            said = Instant::now();
+            println!(
+                "{} histories, {} steps up to seed {seed}, {:.0} s of processor time",
+                totals.histories,
+                totals.steps,
+                process_time().as_secs_f64()
+            );
         }
         // The first of the fresh ones follows the given one, which is a history of its own.
         if !arguments.fresh {
