@@ -140,7 +140,11 @@ impl Removal {
         let is_gone = |_, sstable| self.sstables.contains(&sstable);
         remove_term_files(disk, &self.directory, false, is_gone).map_err(failed)?;
         disk.sync_directory(&self.directory).map_err(failed)?;
-        disk.remove(&self.list).map_err(failed)?;
+        match disk.remove(&self.list) {
+            // Gone when this was tried last, but perhaps not for good.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed.map_err(failed)?,
+        }
         // A list that came back after a crash could name sstables that are in use again by then. Of a dropped table another
         // shard may have removed the folder, now that the list is not in it any more: then no list can come back.
         match disk.sync_directory(&self.directory) {
@@ -256,7 +260,10 @@ mod tests {
 
     use helenus_sstable::Component;
     use helenus_vfs::read_queue::Notify;
-    use helenus_vfs::{DirectoryEntry, DirectoryLock, DiskIo, DiskUsage, File, MemoryDisk, ReadQueue};
+    use helenus_vfs::{
+        DirectoryEntry, DirectoryLock, DiskIo, DiskUsage, Fault, FaultKind, File, MemoryDisk, Operation,
+        ReadQueue, SimulatedDisk,
+    };
 
     use super::*;
 
@@ -341,6 +348,34 @@ mod tests {
         let removal = Removal::commit(&disk, folder, &[descriptor]).unwrap();
         removal.finish(&disk).unwrap();
         assert!(!disk.exists(folder).unwrap());
+    }
+
+    /// Symptom: the disk failed once as the list's end was made durable, and from then on the table's files "cannot be removed",
+    /// as there was no list any more.
+    #[test]
+    fn a_removal_is_repeated_whatever_of_it_has_happened() {
+        let folder = Path::new("/data/ks/t");
+        let descriptor = Descriptor::parse("nb-2-big").unwrap();
+        for operation in [Operation::Remove, Operation::SyncDirectory] {
+            for after in 0..4 {
+                let disk = SimulatedDisk::new(1);
+                disk.create_dir_all(folder).unwrap();
+                for component in [Component::Data, Component::Toc] {
+                    disk.create(&descriptor.path(folder, component)).unwrap();
+                }
+                let removal = Removal::commit(&disk, folder, &[descriptor]).unwrap();
+                disk.inject(Fault {
+                    operation,
+                    after,
+                    kind: FaultKind::Error,
+                });
+                // The fault may come in the second try, if the first was over before.
+                let tries: Vec<_> = (0..3).map(|_| removal.finish(&disk)).collect();
+                assert!(tries[2].is_ok(), "{operation:?} {after}: {tries:?}");
+                let left = disk.list(folder).unwrap();
+                assert!(left.is_empty(), "{operation:?} {after}: {left:?}");
+            }
+        }
     }
 
     /// Symptom: an SSTable of a dropped table was there again after a crash, if a compaction of the table came to its end
