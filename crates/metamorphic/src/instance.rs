@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use helenus_node::{Operator, SsTableFormat, TombstoneLimits};
 use helenus_protocol::ErrorCode;
 use helenus_schema::Schema;
-use helenus_test_node::{Answer, Execution, Pending, TestNode, options};
+use helenus_test_node::{Answer, Complaints, Execution, Pending, TestNode, options};
 use helenus_tools::host::Host as _;
 use helenus_vfs::{Disk, Fault, FaultKind, MemoryDisk, Operation, SimulatedDisk};
 
@@ -36,6 +36,7 @@ pub struct Instance {
     configuration: Configuration,
     disk: Option<Arc<SimulatedDisk>>,
     clock: Arc<HistoryClock>,
+    complaints: Arc<Complaints>,
     /// There but within an event, or after one that failed.
     node: Option<TestNode>,
     /// Rows that were written to see what a failed sync does.
@@ -75,6 +76,7 @@ impl Instance {
             configuration,
             disk,
             clock,
+            complaints: Arc::default(),
             node: None,
             probes: 0,
             prepared: HashMap::new(),
@@ -90,6 +92,7 @@ impl Instance {
             None => Arc::new(MemoryDisk::new()),
         };
         let mut options = options(self.configuration.shard_count, disk, self.clock.clone());
+        options.events = self.complaints.clone();
         options.in_memory = self.configuration.home == Home::Memory;
         options.memory_bytes = self.configuration.memory_mib << 20;
         options.row_cache = self.configuration.row_cache;
@@ -263,8 +266,22 @@ impl Instance {
 
     pub fn happen(&mut self, event: Event) -> Result<(), Trouble> {
         self.take_place(event)?;
+        if event.breaks_something() {
+            let _expected = self.complaints.take();
+        }
         self.index_reads = self.count_index_reads();
         Ok(())
+    }
+
+    /// A node in which nothing is broken tells its operator of no fault.
+    pub fn check_complaints(&self) -> Result<(), Trouble> {
+        match self.complaints.take() {
+            None => Ok(()),
+            Some(told) => Err(Trouble::broken(
+                "nothing was broken, and the operator is told",
+                told,
+            )),
+        }
     }
 
     fn take_place(&mut self, event: Event) -> Result<(), Trouble> {

@@ -94,6 +94,11 @@ impl Run<'_> {
                 Step::Statement(statement) => self.state(script, statement)?,
                 Step::Event(event) => self.happen(script, *event)?,
             }
+            for (instance, configuration) in self.instances.iter().zip(&script.configurations) {
+                instance
+                    .check_complaints()
+                    .map_err(|trouble| trouble.under(configuration))?;
+            }
         }
         Ok(())
     }

@@ -80,6 +80,16 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Returns whether the node has something to complain of.
+    pub fn breaks_something(self) -> bool {
+        matches!(
+            self,
+            Event::Kill | Event::FullDisk | Event::FailedSync { .. } | Event::FlippedBit { .. }
+        )
+    }
+}
+
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("line {line}: {reason}")]
 pub struct ScriptError {

@@ -26,7 +26,7 @@ use std::time::Duration;
 use helenus_node::SsTableFormat;
 use helenus_node::metrics::PANICS;
 use helenus_protocol::ErrorCode;
-use helenus_test_node::{Answer, Execution};
+use helenus_test_node::{Answer, Complaints, Execution};
 use helenus_vfs::{Fault, FaultKind, Operation, Random, SeededRandom, SimulatedDisk};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::task::JoinHandle;
@@ -102,7 +102,7 @@ struct World {
     vectors: vectors::Vectors,
     /// Something was broken on purpose in this life.
     has_faults: bool,
-    complaints: Arc<complaints::Complaints>,
+    complaints: Arc<Complaints>,
     journal: Rc<RefCell<Journal>>,
     report: Report,
 }
@@ -265,7 +265,7 @@ impl World {
         let node = SimulatedNode::start(options, &self.weather).await;
         let node = node.map_err(|error| format!("the node does not start: {error}"))?;
         self.has_faults = false;
-        self.complaints.forget();
+        let _of_the_last_life = self.complaints.take();
         self.check(&node).await?;
         if life == 0 {
             self.create_schema(&node).await?;

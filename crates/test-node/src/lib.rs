@@ -1,6 +1,7 @@
 //! A whole node in process, for tests: statements go in as protocol messages and come out as decoded rows, without a
 //! socket in between. Any number of shards; restart and crash are methods.
 
+mod complaints;
 mod hooked_disk;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use helenus_values::BoundValues;
 use helenus_vfs::{Clock, Disk, MemoryDisk, SystemClock};
 use tokio::sync::oneshot;
 
+pub use complaints::Complaints;
 pub use hooked_disk::HookedDisk;
 
 /// A node that a test owns. Dropping it stops it as a crash would.

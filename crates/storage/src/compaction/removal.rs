@@ -130,27 +130,32 @@ impl Removal {
 
     /// Removes the files. May be repeated.
     pub fn finish(&self, disk: &dyn Disk) -> Result<(), RemovalError> {
-        let failed = |source| RemovalError::Io {
-            file: self.list.clone(),
-            source,
-        };
+        match self.remove_files(disk) {
+            Ok(()) => Ok(()),
+            // Of a dropped table another shard may have removed the folder, once the list was not in it any more: then no list
+            // can come back.
+            Err(_) if disk.exists(&self.directory).is_ok_and(|exists| !exists) => Ok(()),
+            Err(source) => Err(RemovalError::Io {
+                file: self.list.clone(),
+                source,
+            }),
+        }
+    }
+
+    fn remove_files(&self, disk: &dyn Disk) -> io::Result<()> {
         for &descriptor in &self.sstables {
-            remove_sstable(disk, &self.directory, descriptor).map_err(failed)?;
+            remove_sstable(disk, &self.directory, descriptor)?;
         }
         let is_gone = |_, sstable| self.sstables.contains(&sstable);
-        remove_term_files(disk, &self.directory, false, is_gone).map_err(failed)?;
-        disk.sync_directory(&self.directory).map_err(failed)?;
+        remove_term_files(disk, &self.directory, false, is_gone)?;
+        disk.sync_directory(&self.directory)?;
         match disk.remove(&self.list) {
             // Gone when this was tried last, but perhaps not for good.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            removed => removed.map_err(failed)?,
+            removed => removed?,
         }
-        // A list that came back after a crash could name sstables that are in use again by then. Of a dropped table another
-        // shard may have removed the folder, now that the list is not in it any more: then no list can come back.
-        match disk.sync_directory(&self.directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-            _ => Ok(()),
-        }
+        // A list that came back after a crash could name sstables that are in use again by then.
+        disk.sync_directory(&self.directory)
     }
 
     /// Finishes what was interrupted in a folder. Before its SSTables are looked for.
@@ -374,6 +379,8 @@ mod tests {
                 assert!(tries[2].is_ok(), "{operation:?} {after}: {tries:?}");
                 let left = disk.list(folder).unwrap();
                 assert!(left.is_empty(), "{operation:?} {after}: {left:?}");
+                disk.remove_directory(folder).unwrap();
+                removal.finish(&disk).unwrap();
             }
         }
     }

@@ -368,8 +368,14 @@ impl BackgroundJob {
                 ..
             } if !sstables.is_empty() => {
                 let disk = &**self.folder.disk();
-                let removal = Removal::commit(disk, &self.table_folder, sstables)?;
-                Ok(JobOutcome::Listed(removal))
+                match Removal::commit(disk, &self.table_folder, sstables) {
+                    Ok(removal) => Ok(JobOutcome::Listed(removal)),
+                    // A compaction that ended meanwhile had them on its own list, and the folder went with the last file.
+                    Err(_) if disk.exists(&self.table_folder).is_ok_and(|exists| !exists) => {
+                        Ok(JobOutcome::Nothing)
+                    }
+                    Err(error) => Err(error.into()),
+                }
             }
             Work::Removal {
                 files,
