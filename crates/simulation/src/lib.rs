@@ -17,7 +17,8 @@
 //! 10. Transactions move money between accounts, and whoever looks at all of them in one finds the same sum.
 //! 11. `ORDER BY .. ANN OF` finds what is acknowledged and nearest, and nothing that is not there, in seeds that have vectors.
 //! 12. A node starts on whatever a crash has left, and nothing panics.
-//! 13. Where nothing was broken, its operator is told of no fault.
+//! 13. Where nothing was broken, its operator is told of no fault; and once a fault has passed, a node does what it did before it, or
+//!     says that it wants a restart.
 
 mod clock;
 pub mod linearizable;

@@ -3,10 +3,10 @@
 mod accounts;
 mod cells;
 mod check;
-mod complaints;
 mod counters;
 mod crowds;
 mod damage;
+mod health;
 mod indexes;
 mod journal;
 mod options;
@@ -102,6 +102,8 @@ struct World {
     vectors: vectors::Vectors,
     /// Something was broken on purpose in this life.
     has_faults: bool,
+    /// And works again since.
+    is_healed: bool,
     complaints: Arc<Complaints>,
     journal: Rc<RefCell<Journal>>,
     report: Report,
@@ -198,6 +200,7 @@ impl World {
             counters: Counters::of_seed(seed),
             vectors: vectors::Vectors::of_seed(seed),
             has_faults: false,
+            is_healed: false,
             complaints: Arc::default(),
             journal: Rc::new(RefCell::new(Journal::new(clock.clone()))),
             report: Report::default(),
@@ -264,7 +267,7 @@ impl World {
         self.report.starts += 1;
         let node = SimulatedNode::start(options, &self.weather).await;
         let node = node.map_err(|error| format!("the node does not start: {error}"))?;
-        self.has_faults = false;
+        (self.has_faults, self.is_healed) = (false, false);
         let _of_the_last_life = self.complaints.take();
         self.check(&node).await?;
         if life == 0 {
@@ -290,6 +293,9 @@ impl World {
                 self.step_vectors(&node).await?;
             }
             self.crowd_now_and_then(&node).await?;
+        }
+        if self.has_faults && !self.disk.is_power_off() && self.below(2) == 0 {
+            self.heal(&node).await?;
         }
         let is_stopped = self.below(3) == 0 && matches!(self.uncertain, Uncertain::Nothing);
         if is_stopped {
@@ -458,7 +464,7 @@ impl World {
                 self.report.timed_out += 1;
                 Ok(Outcome::Unknown)
             }
-            _ if self.has_faults || self.disk.is_power_off() => Ok(Outcome::Unknown),
+            _ if self.may_be_refused(message) => Ok(Outcome::Unknown),
             _ => Err(format!("{}: {code:?}: {message}", shortened(text))),
         }
     }

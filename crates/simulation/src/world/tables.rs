@@ -89,8 +89,8 @@ impl World {
             &answer,
             Answer::Error {
                 code: ErrorCode::TruncateError,
-                ..
-            }
+                message,
+            } if !self.is_healed || message.contains("timed out") || self.may_be_refused(message)
         );
         let outcome = if may_fail {
             Outcome::Unknown
