@@ -173,14 +173,11 @@ impl Operator {
     }
 
     fn record_flushes(&self, shard: ShardId) -> Result<(), HostError> {
-        if self.ask(
+        let recorded = self.ask(
             shard,
             |shard| async move { shard.persistence.record_flushes().await },
-        )? {
-            Ok(())
-        } else {
-            Err(HostError::NotFlushed { shard: shard.0 })
-        }
+        )?;
+        recorded.map_err(|_| HostError::NotFlushed { shard: shard.0 })
     }
 
     fn exchange(

@@ -27,7 +27,7 @@ use helenus_node::SsTableFormat;
 use helenus_node::metrics::PANICS;
 use helenus_protocol::ErrorCode;
 use helenus_test_node::{Answer, Complaints, Execution};
-use helenus_vfs::{Fault, FaultKind, Operation, Random, SeededRandom, SimulatedDisk};
+use helenus_vfs::{Random, SeededRandom, SimulatedDisk};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -217,6 +217,7 @@ impl World {
 
     /// From a start to a crash or a stop.
     fn live(&mut self, life: u64) -> Held<()> {
+        self.disk.set_free_bytes(None);
         if life > 0 && self.later_random.below(LIVES_PER_DAMAGE) == 0 {
             self.live_damaged()?;
         }
@@ -276,7 +277,7 @@ impl World {
         if self.below(4) > 0 {
             self.disk.fail_power(5 + self.below(250));
         } else if self.below(3) == 0 {
-            self.break_something();
+            self.break_disk();
         }
         for _ in 0..STATEMENTS_PER_LIFE {
             if self.disk.is_power_off()
@@ -340,27 +341,6 @@ impl World {
         let text = format!("CREATE TABLE {NOT_DURABLE} (p int PRIMARY KEY, w int)");
         self.change_schema(node, &text).await?;
         Ok(())
-    }
-
-    fn break_something(&mut self) {
-        let operations = [
-            Operation::Create,
-            Operation::Write,
-            Operation::Sync,
-            Operation::SyncDirectory,
-            Operation::Rename,
-            Operation::Remove,
-            Operation::Read,
-        ];
-        let kinds = [FaultKind::Error, FaultKind::NoSpace, FaultKind::Short];
-        let fault = Fault {
-            operation: operations[self.below(operations.len() as u64) as usize],
-            after: self.below(100),
-            kind: kinds[self.below(3) as usize],
-        };
-        self.note(format_args!("{fault:?}"));
-        self.has_faults = true;
-        self.disk.inject(fault);
     }
 
     async fn step(&mut self, node: &SimulatedNode) -> Held<()> {

@@ -40,7 +40,8 @@ const PARTS_UNSYNCED_MAX: usize = 65_536;
 /// enough to cost nothing.
 const LOG_STALL_RETRY: Duration = Duration::from_millis(100);
 
-/// How long a flush waits for a log that has no file to go on in: connections that a stop has closed give theirs back.
+/// How long a flush, or what changes files or the schema, waits for a log that has no file to go on in: connections that a stop has
+/// closed give theirs back.
 const LOG_STALL_WAIT: Duration = Duration::from_secs(5);
 
 /// How often somebody who waits for threads looks whether they are done, in case the news was missed.
@@ -273,15 +274,27 @@ impl Persistence {
         });
     }
 
-    /// Waits until a start would not bring back what was flushed or truncated. False if the log has failed.
-    pub async fn record_flushes(&self) -> bool {
+    /// Why nobody who has waited until `until_ns` waits for the log any longer: it has failed, or has had no file to go on in.
+    fn log_is_given_up(&self, until_ns: u64) -> Result<(), CqlError> {
+        let store = self.store.borrow();
+        let stall = store
+            .log_stall()
+            .filter(|_| self.context.clock.monotonic_ns() >= until_ns);
+        match store.log_failure().or(stall) {
+            None => Ok(()),
+            Some(reason) => Err(CqlError::server(format_args!("{reason}"))),
+        }
+    }
+
+    /// Waits until a start would not bring back what was flushed or truncated. An error if the log has failed, or has had no
+    /// file to go on in for [`LOG_STALL_WAIT`].
+    pub async fn record_flushes(&self) -> Result<(), CqlError> {
+        let until_ns = self.context.deadline_after(LOG_STALL_WAIT);
         while !self.store.borrow().are_flushes_recorded() {
-            if self.store.borrow().log_failure().is_some() {
-                return false;
-            }
+            self.log_is_given_up(until_ns)?;
             self.background_progress().await;
         }
-        true
+        Ok(())
     }
 
     /// Waits until a crash brings back no SSTable of a table that was dropped, unless the disk does not take their list.
@@ -293,15 +306,11 @@ impl Persistence {
 
     /// Waits until nothing is left of a table that had this id, in the log or on the disk.
     pub async fn forget(&self, id: TableId) -> Result<(), CqlError> {
+        let until_ns = self.context.deadline_after(LOG_STALL_WAIT);
         let mut has_tried = false;
         loop {
-            let forgotten = {
-                let store = self.store.borrow();
-                match store.log_failure() {
-                    Some(reason) => return Err(CqlError::server(format_args!("{reason}"))),
-                    None => store.is_forgotten(id),
-                }
-            };
+            self.log_is_given_up(until_ns)?;
+            let forgotten = self.store.borrow().is_forgotten(id);
             match forgotten {
                 Ok(true) => return Ok(()),
                 Err(error) if has_tried => return Err(CqlError::server(format_args!("{error}"))),
@@ -389,10 +398,8 @@ impl Persistence {
         let stalled_until_ns = self.context.deadline_after(LOG_STALL_WAIT);
         let unresolved_until_ns = self.context.deadline_after(WRITE_SETS_RESOLVED_IN);
         while self.store.borrow().awaits_flush(table) {
-            let now_ns = self.context.clock.monotonic_ns();
-            let stall_is_over = self.store.borrow().log_stall().is_some() && now_ns >= stalled_until_ns;
-            let has_failed = self.store.borrow().log_failure().is_some();
-            if has_failed || stall_is_over || self.has_orphaned_parts(now_ns >= unresolved_until_ns) {
+            let is_late = self.context.clock.monotonic_ns() >= unresolved_until_ns;
+            if self.log_is_given_up(stalled_until_ns).is_err() || self.has_orphaned_parts(is_late) {
                 break;
             }
             self.background_progress().await;

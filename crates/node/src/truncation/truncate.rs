@@ -98,7 +98,8 @@ impl Shard {
     async fn leave_nothing_in_the_log(&self, table: TableId) {
         let has_files = !self.store.borrow().sstables(table).is_empty();
         if has_files && self.persistence.flush(Some(table)).await {
-            self.persistence.record_flushes().await;
+            // Where it cannot be, it is truncated all the same.
+            let _recorded = self.persistence.record_flushes().await;
         }
     }
 
@@ -120,11 +121,8 @@ impl Shard {
             Ok(position) => {
                 self.persistence.durable(position, Deadline::ENDLESS).await?;
                 // A periodic log makes nobody wait, and a start would bring back what is in it.
-                if self.persistence.record_flushes().await {
-                    Ok(())
-                } else {
-                    Err(CqlError::truncate(format_args!("the commit log has failed")))
-                }
+                let recorded = self.persistence.record_flushes().await;
+                recorded.map_err(|error| CqlError::truncate(format_args!("{error}")))
             }
             Err(error) => Err(CqlError::truncate(format_args!("{error}"))),
         }

@@ -1,14 +1,19 @@
 //! A whole node on a disk that fails: nothing acknowledged is lost, no wrong row is served, and the messages say what
 //! to do.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use helenus_protocol::ErrorCode;
-use helenus_test_node::{Answer, TestNode, options};
+use helenus_test_node::{Answer, Execution, HookedDisk, TestNode, options};
 use helenus_tools::host::Host as _;
-use helenus_vfs::{Disk, EntryKind, Fault, FaultKind, ManualClock, Operation, SimulatedDisk, SystemClock};
+use helenus_vfs::{
+    Disk, EntryKind, Fault, FaultKind, ManualClock, MemoryDisk, Operation, SimulatedDisk, SystemClock,
+};
 
 /// One shard, so that it is known whose file an injected fault hits.
 struct Node {
@@ -326,6 +331,50 @@ const TABLE_WITH_ID: &str =
     "CREATE TABLE k.made_again (p int PRIMARY KEY) WITH id = 5a1c395e-b41f-11e5-9f22-ba0be0483c18";
 /// More than a drop has files to remove.
 const FAULTS: u64 = 40;
+
+/// Symptom: CREATE TABLE under the id of a table that was dropped waited for ever, and with it every change of the schema, where the
+/// disk had no room for the commit log (simulated life, seed 2141016).
+#[test]
+fn a_table_is_refused_in_time_where_the_log_cannot_forget_the_one_that_was_dropped() {
+    let is_full = Arc::new(AtomicBool::new(false));
+    let hook = {
+        let is_full = is_full.clone();
+        move |operation, path: &Path| match operation {
+            Operation::Create
+                if is_full.load(Ordering::Relaxed) && path.starts_with("/helenus-data/commitlog") =>
+            {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            _ => Ok(()),
+        }
+    };
+    let disk = Arc::new(HookedDisk::new(Arc::new(MemoryDisk::new()), hook));
+    let clock = Arc::new(ManualClock::starting_at(0));
+    let node = TestNode::start(options(1, disk, clock.clone())).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run(TABLE_WITH_ID);
+    is_full.store(true, Ordering::Relaxed);
+    node.run("DROP TABLE k.made_again");
+    let made_again = node.submit(TABLE_WITH_ID, &Execution::default());
+    let is_answered = AtomicBool::new(false);
+    let refused = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_answered.load(Ordering::Relaxed) {
+                clock.advance_s(1);
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let answer = made_again.wait();
+        is_answered.store(true, Ordering::Relaxed);
+        refusal(answer.unwrap())
+    });
+    assert!(
+        refused.contains("no file can be made for the commit log"),
+        "{refused}"
+    );
+    is_full.store(false, Ordering::Relaxed);
+    node.run(TABLE_WITH_ID);
+}
 
 /// A table made at once under the id of one that was dropped, as restoring a snapshot does, had the dropped rows again
 /// after a crash: their files were still to be removed.
