@@ -82,7 +82,7 @@ pub enum Event {
 
 impl Event {
     /// Returns whether the node has something to complain of.
-    pub fn breaks_something(self) -> bool {
+    pub(crate) fn breaks_something(self) -> bool {
         matches!(
             self,
             Event::Kill | Event::FullDisk | Event::FailedSync { .. } | Event::FlippedBit { .. }

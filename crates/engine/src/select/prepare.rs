@@ -26,6 +26,15 @@ use crate::term::{
 
 /// Types a SELECT from the table of the scope.
 pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<SelectPlan, CqlError> {
+    let plan = planned(scope, select)?;
+    Ok(SelectPlan {
+        is_direct: plan.allows_short_way(),
+        ..plan
+    })
+}
+
+/// The plan, of which it is not known yet whether the short way is open to it.
+fn planned(scope: StatementScope<'_>, select: &Select) -> Result<SelectPlan, CqlError> {
     let table = scope.table;
     let selection = RefCell::new(SelectionScope::default());
     let typing = Typing::selectors(scope, &selection);
@@ -67,7 +76,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
     let output = output(expressions, aggregates, grouping.is_some());
     let fetched = fetched_columns(table, fetched);
     check_extent("selected columns", &columns)?;
-    let plan = SelectPlan {
+    Ok(SelectPlan {
         table: Arc::clone(table),
         result: Arc::new(ResultMetadata::new(columns)),
         clustering_prefix: clause.clustering_prefix_length(),
@@ -75,9 +84,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         is_reversed,
         is_distinct: select.distinct,
         returns_static_rows: !restricts_rows(&clause) && nearest.is_none(),
-        selects_statics: fetched
-            .iter()
-            .any(|fetched| fetched.column.kind == ColumnKind::Static),
+        selects_statics: fetched.iter().any(FetchedColumn::is_static),
         fetched,
         output,
         grouping,
@@ -94,10 +101,6 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
         decodes_json,
         writes_json,
         is_direct: false,
-    };
-    Ok(SelectPlan {
-        is_direct: plan.allows_short_way(),
-        ..plan
     })
 }
 

@@ -139,6 +139,10 @@ impl FetchedColumn {
             cell,
         }
     }
+
+    pub fn is_static(&self) -> bool {
+        self.column.kind == ColumnKind::Static
+    }
 }
 
 /// Finds the values of simple columns in one walk over a row, as long as they are asked for in the order of their ids,

@@ -1,5 +1,5 @@
-//! What a node makes of faults: it tells its operator of none where nothing is broken, and once one has passed it does all that it did
-//! before, or says that it wants a restart.
+//! Health of a node whose disk fails: where nothing is broken its operator is told of no fault, and once a fault has passed it does all
+//! that it did before, or says that it wants a restart.
 
 use std::time::Duration;
 
