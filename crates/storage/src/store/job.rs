@@ -336,6 +336,7 @@ impl BackgroundJob {
         // Unwind safe: a job reads immutable inputs, and what it writes is garbage until its TOC is there. A bug that
         // panics here must not keep the shard waiting for a result.
         let outcome = catch_unwind(AssertUnwindSafe(|| self.do_work())).unwrap_or(Err(JobError::Panicked));
+        let outcome = outcome.map_err(|error| self.stopped_or(error));
         let BackgroundJob {
             progress,
             epoch,
@@ -432,6 +433,17 @@ impl BackgroundJob {
             }
             .into()
         })
+    }
+
+    /// The folder of a dropped table may go before its job looks whether it was stopped, and finds that out by an error.
+    fn stopped_or(&self, error: JobError) -> JobError {
+        let disk = &**self.folder.disk();
+        let is_gone = || disk.exists(&self.table_folder).is_ok_and(|exists| !exists);
+        match error {
+            JobError::Panicked => error,
+            _ if self.progress.check().is_err() && is_gone() => JobError::Stopped,
+            _ => error,
+        }
     }
 
     fn remove(&self, files: &ObsoleteFiles, is_table_dropped: bool) -> Result<(), JobError> {

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use helenus_node::NodeOptions;
 use helenus_protocol::ErrorCode;
-use helenus_test_node::{Answer, Execution, HookedDisk, TestNode, options};
+use helenus_storage::store::{CompactionKind, CompactionRequest};
+use helenus_test_node::{Answer, Complaints, Execution, HookedDisk, TestNode, options};
 use helenus_tools::host::Host as _;
 use helenus_vfs::{
     Disk, EntryKind, Fault, FaultKind, ManualClock, MemoryDisk, Operation, SimulatedDisk, SystemClock,
@@ -374,6 +376,53 @@ fn a_table_is_refused_in_time_where_the_log_cannot_forget_the_one_that_was_dropp
     );
     is_full.store(false, Ordering::Relaxed);
     node.run(TABLE_WITH_ID);
+}
+
+/// Symptom: "Compaction of interchange.t1: ../da-26-bti-Data.db: No such file or directory" (histories, seed 38091), where the folder of
+/// a dropped table had gone before the compaction made its file there.
+#[test]
+fn a_compaction_that_loses_its_folder_to_a_drop_was_stopped_and_has_not_failed() {
+    let memory = Arc::new(MemoryDisk::new());
+    let (is_armed, has_begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let hook = {
+        let (memory, is_armed, has_begun) = (memory.clone(), is_armed.clone(), has_begun.clone());
+        move |operation, path: &Path| {
+            let is_output = operation == Operation::Create && path.to_string_lossy().ends_with("-Data.db");
+            if is_output && is_armed.swap(false, Ordering::Relaxed) {
+                has_begun.store(true, Ordering::Relaxed);
+                while memory.exists(path.parent().unwrap())? {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            Ok(())
+        }
+    };
+    let complaints = Arc::new(Complaints::default());
+    let disk = Arc::new(HookedDisk::new(memory, hook));
+    let node = TestNode::start(NodeOptions {
+        events: complaints.clone(),
+        ..options(1, disk, Arc::new(SystemClock::new()))
+    })
+    .unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (p int PRIMARY KEY, v text)");
+    for p in 0..2 {
+        node.run(&insert(p));
+        node.operator().flush(None).unwrap();
+    }
+    let table = node.schema().table("k", "t").unwrap().id;
+    let operator = node.operator();
+    is_armed.store(true, Ordering::Relaxed);
+    thread::scope(|scope| {
+        let kind = CompactionKind::Major { split_output: false };
+        let compacted = scope.spawn(move || operator.compact(CompactionRequest { table, kind }));
+        while !has_begun.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        node.run("DROP TABLE k.t");
+        let _ended = compacted.join().unwrap();
+    });
+    assert_eq!(complaints.take(), None);
 }
 
 /// A table made at once under the id of one that was dropped, as restoring a snapshot does, had the dropped rows again
