@@ -19,9 +19,14 @@ impl CopyRule {
     /// Refuses levels that cannot be had of the statement's keyspaces.
     #[inline]
     pub fn check(self, schema: &Schema, plan: &Plan, consistency: Consistency) -> Result<(), CqlError> {
-        if !self.may_refuse(consistency) {
-            return Ok(());
+        match self.may_refuse(consistency) {
+            true => self.check_keyspaces(schema, plan, consistency),
+            false => Ok(()),
         }
+    }
+
+    #[inline(never)]
+    fn check_keyspaces(self, schema: &Schema, plan: &Plan, consistency: Consistency) -> Result<(), CqlError> {
         match plan {
             Plan::Select(plan) => self.check_keyspace(schema, &plan.table.keyspace, consistency),
             Plan::Modify(plan) => self.check_keyspace(schema, &plan.table.keyspace, consistency),

@@ -1,13 +1,21 @@
 //! Details that some kinds of errors carry.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use helenus_protocol::{Consistency, FailureReason};
 
 /// The name of a prepared statement on the wire: an MD5 digest, as in Cassandra.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreparedId(pub [u8; 16]);
+
+/// As one number: hashed as bytes it takes three times as long, on every EXECUTE.
+impl Hash for PreparedId {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_u128(u128::from_le_bytes(self.0));
+    }
+}
 
 /// Keyspace or table that `CREATE` without `IF NOT EXISTS` found.
 #[derive(Clone, Debug, PartialEq, Eq)]

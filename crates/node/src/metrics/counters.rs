@@ -59,8 +59,16 @@ impl ShardMetrics {
         add(&self.rows_read, statistics.rows_live);
         add(&self.tombstones_read, statistics.tombstones);
         add(&self.index_reads, u64::from(statistics.by_index));
+        // Of what was in a memtable there is nothing to add.
+        if statistics.cost != ReadCost::default() {
+            self.add_cost(statistics.cost);
+        }
+    }
+
+    #[inline(never)]
+    fn add_cost(&self, of_read: ReadCost) {
         let mut cost = self.read_cost.get();
-        cost.add(statistics.cost);
+        cost.add(of_read);
         self.read_cost.set(cost);
     }
 

@@ -201,6 +201,7 @@ impl<'a> RowRef<'a> {
         self.open().1
     }
 
+    #[inline]
     pub fn entries(&self) -> Entries<'a> {
         self.open().2
     }
@@ -282,28 +283,38 @@ impl<'a> Entries<'a> {
     /// As [`next`](Iterator::next), with a fraction of its instructions where the cell is neither deleted nor expires.
     #[inline]
     pub fn next_value(&mut self) -> Option<EntryValue<'a>> {
-        let mut cursor = Cursor { rest: self.rest };
-        let (column, flags) = (ColumnId(cursor.u16()), cursor.u8());
-        if self.rest.len() < ENTRY_HEAD_BYTES || flags & !CELL_USES_ROW_TIMESTAMP != 0 {
-            return self.next_rare_value();
-        }
-        if flags == 0 {
-            cursor.i64();
-        }
-        let value = Some(cursor.sized());
-        self.rest = cursor.rest;
-        Some(EntryValue { column, value })
+        let (&[low, high, flags], rest) = self.rest.split_first_chunk::<ENTRY_HEAD_BYTES>()?;
+        let sized = match flags {
+            CELL_USES_ROW_TIMESTAMP => Some(rest),
+            0 => rest.get(size_of::<i64>()..),
+            _ => None,
+        };
+        let found = sized
+            .and_then(|sized| sized.split_first_chunk())
+            .and_then(|(length, rest)| rest.split_at_checked(u32::from_le_bytes(*length) as usize));
+        let Some((value, rest)) = found else {
+            // By value, so that who walks over plain cells keeps its place in registers.
+            let (rest, value) = self.clone().next_rare_value();
+            *self = rest;
+            return value;
+        };
+        self.rest = rest;
+        Some(EntryValue {
+            column: ColumnId(u16::from_le_bytes([low, high])),
+            value: Some(value),
+        })
     }
 
     #[inline(never)]
-    fn next_rare_value(&mut self) -> Option<EntryValue<'a>> {
-        Some(match self.next()? {
+    fn next_rare_value(mut self) -> (Self, Option<EntryValue<'a>>) {
+        let value = self.next().map(|entry| match entry {
             Entry::ComplexDeletion { column, .. } => EntryValue { column, value: None },
             Entry::Cell(cell) => EntryValue {
                 column: cell.column,
                 value: Some(cell.value),
             },
-        })
+        });
+        (self, value)
     }
 }
 
