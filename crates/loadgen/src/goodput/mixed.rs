@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::load::{Load, Part};
 use super::measure::{Measurement, closed, median, offer_round};
 use super::report::{Mix, MixKind};
-use super::statements::{OTHER_TABLE, TABLE};
+use super::statements::{OTHER_TABLE, PARTITION, TABLE};
 use super::wire::{Login, WireClient, WireError};
 use super::workload::{GoodputWorkload, Preparation, Requests, prepare};
 use super::{Doing, GoodputOptions};
@@ -29,11 +29,16 @@ const READS_PER_AGGREGATE: f64 = 9.0;
 /// The name and password of a user that the greedy one logs in as.
 const GREEDY_USER: &str = "greedy";
 
+/// Partitions that a greedy load of a table goes to: none of them is the hot one.
+const GREEDY_PARTITIONS: Range<u32> = 20..28;
+
 /// The two loads of a mix.
 struct Plan {
     workload: GoodputWorkload,
     other_workload: GoodputWorkload,
+    tables: Vec<String>,
     other_table: &'static str,
+    other_partitions: Vec<u32>,
     logins: Vec<Option<Login>>,
     lines: Range<usize>,
     other_lines: Range<usize>,
@@ -45,7 +50,9 @@ impl Plan {
         let everyone = Plan {
             workload,
             other_workload: workload,
+            tables: vec![TABLE.to_owned()],
             other_table: TABLE,
+            other_partitions: vec![PARTITION],
             logins: vec![options.login.clone(); count],
             lines: 0..count,
             other_lines: 0..count,
@@ -62,7 +69,11 @@ impl Plan {
                 ..everyone
             },
             MixKind::GreedyTable => Plan {
+                tables: (1..SHARES as u32)
+                    .map(|number| format!("{TABLE}{number}"))
+                    .collect(),
                 other_table: OTHER_TABLE,
+                other_partitions: GREEDY_PARTITIONS.collect(),
                 ..everyone
             },
             MixKind::GreedyUser => {
@@ -117,12 +128,7 @@ pub fn mix(
     if kind == MixKind::GreedyUser {
         create_users(&mut client, &plan, options)?;
     }
-    let preparation = |table| Preparation {
-        table,
-        ..options.preparation()
-    };
-    let requests = prepare(&mut client, plan.workload, &preparation(TABLE))?;
-    let other = prepare(&mut client, plan.other_workload, &preparation(plan.other_table))?;
+    let [requests, other] = prepare_both(&mut client, &plan, options)?;
     doing(&format!("{kind:?}: capacity"), 0.05);
     let capacity_per_s = capacity(options, &requests)?;
     let other_capacity_per_s = match plan.other_workload == plan.workload {
@@ -168,6 +174,31 @@ pub fn mix(
         other_capacity_per_s,
         other: beside[1].figures(other_per_s),
     })
+}
+
+/// Makes the tables of both loads.
+fn prepare_both(
+    client: &mut WireClient,
+    plan: &Plan,
+    options: &GoodputOptions,
+) -> Result<[Requests; 2], WireError> {
+    let preparation = |table: &str| Preparation {
+        table: table.to_owned(),
+        ..options.preparation()
+    };
+    let requests = match &plan.tables[..] {
+        [table] => prepare(client, plan.workload, &preparation(table))?,
+        tables => {
+            let mut of_table = |table: &String| prepare(client, plan.workload, &preparation(table));
+            let of_tables: Result<Vec<_>, _> = tables.iter().map(&mut of_table).collect();
+            Requests::of_all(of_tables?)
+        }
+    };
+    let preparation = Preparation {
+        partitions: plan.other_partitions.clone(),
+        ..preparation(plan.other_table)
+    };
+    Ok([requests, prepare(client, plan.other_workload, &preparation)?])
 }
 
 fn create_users(client: &mut WireClient, plan: &Plan, options: &GoodputOptions) -> Result<(), WireError> {
@@ -231,6 +262,8 @@ mod tests {
         assert_eq!((connection.lines, connection.other_lines), (0..15, 15..16));
         let table = of(MixKind::GreedyTable);
         assert_eq!((table.lines, table.other_table), (0..16, OTHER_TABLE));
+        assert_eq!((table.tables.len(), table.other_partitions.len()), (15, 8));
+        assert!(!table.tables.contains(&OTHER_TABLE.to_owned()));
         let user = of(MixKind::GreedyUser);
         assert_eq!((user.lines, user.other_lines), (0..15, 15..31));
         assert_eq!(user.logins[14], Some(login("other_14")));

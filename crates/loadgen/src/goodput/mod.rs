@@ -38,7 +38,7 @@ use workload::Preparation;
 
 /// Returns the statement that a workload executes, if it is one of [`GoodputWorkload::STATEMENTS`].
 pub fn statement(workload: GoodputWorkload) -> Option<String> {
-    statements::text(workload, statements::TABLE)
+    statements::text(workload, statements::TABLE, statements::PARTITION)
 }
 
 /// Requests without an answer on one connection, as many as a connection of protocol version 4 has streams.
@@ -129,7 +129,8 @@ impl GoodputOptions {
         Preparation {
             size: self.size,
             cold_bytes: self.cold_bytes,
-            table: statements::TABLE,
+            table: statements::TABLE.to_owned(),
+            partitions: vec![statements::PARTITION],
         }
     }
 

@@ -191,7 +191,7 @@ pub enum MixKind {
     Aggregates,
     /// One of sixteen connections sends a hundred times what each of the others sends.
     GreedyConnection,
-    /// Requests to one table are a hundred shares of sixteen, those to another one fifteen.
+    /// One of sixteen tables is sent a hundred times what each of the others is sent, over the same connections.
     GreedyTable,
     /// The same of one user, who has half of the connections.
     GreedyUser,

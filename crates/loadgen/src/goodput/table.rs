@@ -381,7 +381,7 @@ fn names(mix: &Mix) -> (&'static str, String, String) {
         ),
         MixKind::GreedyTable => (
             "a greedy table",
-            format!("{workload}, 15 shares"),
+            format!("{workload}, 15 tables with a share each"),
             format!("100 shares to another table ({multiple:.0}x)"),
         ),
         MixKind::GreedyUser => (

@@ -129,7 +129,7 @@ impl Requests {
     /// Which template and which key, from 64 random bits.
     #[inline]
     pub fn choose(&self, random: u64) -> (&Template, u64) {
-        let template = &self.templates[(random >> 60) as usize % self.templates.len()];
+        let template = &self.templates[((random >> 48) as usize * self.templates.len()) >> 16];
         if self.hot_tenths > 0 && (random >> 32) % 10 < self.hot_tenths {
             return (template, 0);
         }
@@ -139,13 +139,18 @@ impl Requests {
 }
 
 impl Requests {
-    /// The same statement again and again.
-    pub fn one(template: Template) -> Self {
+    /// The same statements again and again, all alike.
+    pub fn unbound(templates: Vec<Template>) -> Self {
         Requests {
-            templates: vec![template],
+            templates,
             keys: 1,
             hot_tenths: 0,
         }
+    }
+
+    /// Those of several tables, all alike.
+    pub fn of_all(tables: impl IntoIterator<Item = Requests>) -> Self {
+        Requests::unbound(tables.into_iter().flat_map(|table| table.templates).collect())
     }
 }
 
@@ -157,7 +162,9 @@ pub struct Preparation {
     /// Bytes of the table that cold reads go to.
     pub cold_bytes: u64,
     /// Name of the table that statements go to.
-    pub table: &'static str,
+    pub table: String,
+    /// Those of its partitions that statements go to, all alike.
+    pub partitions: Vec<u32>,
 }
 
 /// Makes tables and rows and prepares what is asked for.
@@ -167,10 +174,16 @@ pub fn prepare(
     preparation: &Preparation,
 ) -> Result<Requests, WireError> {
     let size = preparation.size;
-    if let Some(text) = statements::text(workload, preparation.table) {
-        statements::fill(client, preparation.table)?;
-        let id = client.prepare(&text)?;
-        return Ok(Requests::one(unbound_template(&id)?));
+    let (table, partitions) = (&preparation.table, &preparation.partitions);
+    let texts: Option<Vec<String>> = partitions
+        .iter()
+        .map(|partition| statements::text(workload, table, *partition))
+        .collect();
+    if let Some(texts) = texts {
+        statements::fill(client, table, partitions)?;
+        let mut template = |text: &String| unbound_template(&client.prepare(text)?);
+        let templates: Result<_, WireError> = texts.iter().map(&mut template).collect();
+        return Ok(Requests::unbound(templates?));
     }
     client.query(
         "CREATE KEYSPACE IF NOT EXISTS goodput \

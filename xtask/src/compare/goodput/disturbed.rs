@@ -132,7 +132,7 @@ fn draw() -> Result<(), TaskError> {
          nothing happens for a minute. Windows are of 100 ms by when requests were due, all looks together: what is due while the process is \
          stopped is answered after it.\n\n\
          **Who has to live with whom.** Point reads beside aggregates at ten times of what can be done of them, nine reads for each; and one that \
-         sends 100 shares beside others that send 15, each a sixteenth of 0.8x: a connection of sixteen, a table (over the same connections), or a \
+         sends 100 shares beside others that send 15, each a sixteenth of 0.8x: a connection of sixteen, a table of sixteen (over the same connections, eight of its partitions), or a \
          user of sixteen (with sixteen connections, where the others have one each). Kept is what the others' goodput is beside it, of what it is without, in the median of rounds in \
          which both take turns.\n\n![what became of requests](disturbed.svg)\n",
     );
