@@ -6,6 +6,7 @@
 //! count as the newcomer's possible error. Counts fade with a half-life, so that they are rates of the last seconds.
 //! Decision 15 has the reasons and the measurements.
 
+mod first_refused;
 mod shed_requests;
 mod shedding;
 
@@ -16,9 +17,11 @@ use std::time::Duration;
 
 use helenus_protocol::extensions::RateLimitedOperation as Operation;
 use helenus_schema::{TableId, TableMetadata};
+use helenus_transport::admission::Pressure;
 use helenus_types::Token;
 use helenus_types::partition_key::partition_key_components;
 
+use first_refused::{FirstRefused, TableRate, TableRateControl};
 use shed_requests::ShedRequests;
 
 /// How many of a table's partitions are reported at most.
@@ -69,23 +72,16 @@ pub(crate) const LOGGED_PER_SECOND_MIN: f32 = 1_000.0;
 /// ... and once in so long, whichever partition it is.
 pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A partition with this share of its shard's requests is refused first where requests wait ...
-pub(crate) const SHED_SHARE_MIN: f32 = 0.25;
-
-/// ... together with others like it: no more of them fit the largest share of all that is refused first.
-const SHED_PARTITIONS_MAX: usize = 3;
-
-/// ... unless hardly anybody else is there to be kept: refusing by age costs less.
-pub(crate) const SHED_SHARE_MAX: f32 = 0.95;
-
 /// One shard's view of its partitions.
 pub struct HotPartitions {
-    /// The partitions that are refused first.
-    shed: Cell<[Option<(TableId, Token)>; SHED_PARTITIONS_MAX]>,
+    /// Partitions and tables that are refused first.
+    shed: Cell<FirstRefused>,
+    /// Rate of those tables.
+    table_rate: TableRate,
     /// Where a key is put together to see whether its request is for one of them.
     shed_key: RefCell<Vec<u8>>,
     shed_requests: Cell<u64>,
-    /// How requests for it begin.
+    /// How requests for the partitions begin.
     known: RefCell<ShedRequests>,
     /// Requests up to and including the next sample.
     until_sample: Cell<u32>,
@@ -102,14 +98,20 @@ struct Samples {
     tables: Vec<TableSamples>,
     /// Recent requests for all tables, fading by [`RECENT_HALF_LIFE`].
     recent: f32,
+    /// Those of them that were refused first.
+    recent_shed: f32,
+    /// As of the last tick, of all time.
+    shed_requests: u64,
     heaviest: Option<Heaviest>,
-    shed: [Option<(TableId, Token)>; SHED_PARTITIONS_MAX],
+    shed: FirstRefused,
+    table_rate: TableRateControl,
 }
 
 struct TableSamples {
     table: Arc<TableMetadata>,
     reads: f32,
     writes: f32,
+    recent: f32,
     /// Apart from the places, so that they are searched in one sweep.
     tokens: Vec<Token>,
     places: Vec<Place>,
@@ -174,6 +176,7 @@ impl HotPartitions {
         HotPartitions {
             shed_key: RefCell::default(),
             shed: Cell::default(),
+            table_rate: TableRate::default(),
             shed_requests: Cell::new(0),
             known: RefCell::default(),
             until_sample: Cell::new(1),
@@ -185,8 +188,11 @@ impl HotPartitions {
                 logged_ns: None,
                 tables: Vec::new(),
                 recent: 0.0,
+                recent_shed: 0.0,
+                shed_requests: 0,
                 heaviest: None,
-                shed: Default::default(),
+                shed: FirstRefused::default(),
+                table_rate: TableRateControl::default(),
             }),
         }
     }
@@ -200,20 +206,22 @@ impl HotPartitions {
         left == 0
     }
 
-    /// Looks at the request that [`HotPartitions::is_sampled`] chose. Returns what is to be told of the heaviest
-    /// partition now and then.
+    /// Looks at the request that [`HotPartitions::is_sampled`] chose; `partition` is its token and key, if they are known. Returns what is to be told of the heaviest partition now and then.
     #[cold]
     pub fn sample(
         &self,
         table: &Arc<TableMetadata>,
         operation: Operation,
-        token: Token,
-        key: &[u8],
+        partition: Option<(Token, &[u8])>,
         now_ns: u64,
+        pressure: Pressure,
     ) -> Option<String> {
         let samples = &mut *self.samples.borrow_mut();
-        samples.tick(now_ns);
-        samples.add(table, operation, token, key);
+        if samples.tick(now_ns, self.shed_requests.get()) {
+            let refused = self.table_rate.take_refused();
+            self.table_rate.limit(samples.find_table_rate(pressure, refused));
+        }
+        samples.add(table, operation, partition);
         self.until_sample.set(samples.next_sample());
         if self.shed.replace(samples.shed) != samples.shed {
             self.known.borrow_mut().forget();
@@ -225,7 +233,12 @@ impl HotPartitions {
     /// should.
     #[inline]
     pub(crate) fn is_to_be_shed(&self, table: TableId, token: Token) -> bool {
-        self.shed.get().contains(&Some((table, token)))
+        self.shed.get().has_partition(table, token)
+    }
+
+    /// Returns whether a request for the table is refused at once, as more than the table is left. Counts one that is not.
+    fn is_beyond_rate_of(&self, table: TableId, now_ns: u64) -> bool {
+        self.shed.get().has_table(table) && !self.table_rate.takes(now_ns)
     }
 
     pub(crate) fn shed_requests(&self) -> u64 {
@@ -234,21 +247,21 @@ impl HotPartitions {
 
     pub fn activity(&self, now_ns: u64) -> Activity {
         let samples = &mut *self.samples.borrow_mut();
-        samples.tick(now_ns);
+        samples.tick(now_ns, self.shed_requests.get());
         samples.activity()
     }
 }
 
 impl Samples {
-    /// Lets counts fade for the time that has passed.
-    fn tick(&mut self, now_ns: u64) {
+    /// Lets counts fade for the time that has passed. Returns whether some has.
+    fn tick(&mut self, now_ns: u64, shed_requests: u64) -> bool {
         if self.taken_in_tick > SAMPLES_PER_TICK_MAX {
             self.interval = (self.interval * 2).min(INTERVAL_MAX);
             self.taken_in_tick = 0;
         }
         let ticks = now_ns.saturating_sub(self.ticked_ns) / TICK_NS;
         if ticks == 0 {
-            return;
+            return false;
         }
         if self.taken_in_tick < SAMPLES_PER_TICK_MIN {
             self.interval = (self.interval / 2).max(1);
@@ -257,14 +270,18 @@ impl Samples {
         self.ticked_ns = now_ns - now_ns % TICK_NS;
         // Before the counts fade: what is left of the last tick's is all that a long pause leaves.
         self.heaviest = self.find_heaviest();
-        self.shed = self.find_shed();
+        self.shed = self.find_first_refused();
+        self.recent_shed += (shed_requests - self.shed_requests) as f32;
+        self.shed_requests = shed_requests;
         // Beyond a minute nothing is left.
         let ticks = ticks.min(1_000) as f32;
         let (faded, recent_faded) = (fade(ticks, HALF_LIFE), fade(ticks, RECENT_HALF_LIFE));
         self.recent *= recent_faded;
+        self.recent_shed *= recent_faded;
         for table in &mut self.tables {
             table.reads *= faded;
             table.writes *= faded;
+            table.recent *= recent_faded;
             for place in &mut table.places {
                 place.reads *= faded;
                 place.writes *= faded;
@@ -272,9 +289,10 @@ impl Samples {
                 place.recent *= recent_faded;
             }
         }
+        true
     }
 
-    fn add(&mut self, table: &Arc<TableMetadata>, operation: Operation, token: Token, key: &[u8]) {
+    fn add(&mut self, table: &Arc<TableMetadata>, operation: Operation, partition: Option<(Token, &[u8])>) {
         let weight = self.interval as f32;
         self.taken_in_tick += 1;
         self.recent += weight;
@@ -287,17 +305,18 @@ impl Samples {
         if !Arc::ptr_eq(&samples.table, table) {
             samples.table = table.clone();
         }
-        let place = samples.place_of(token, key);
-        place.recent += weight;
-        match operation {
-            Operation::Read => {
-                place.reads += weight;
-                samples.reads += weight;
-            }
-            Operation::Write => {
-                place.writes += weight;
-                samples.writes += weight;
-            }
+        samples.recent += weight;
+        let (reads, writes) = match operation {
+            Operation::Read => (weight, 0.0),
+            Operation::Write => (0.0, weight),
+        };
+        samples.reads += reads;
+        samples.writes += writes;
+        if let Some((token, key)) = partition {
+            let place = samples.place_of(token, key);
+            place.recent += weight;
+            place.reads += reads;
+            place.writes += writes;
         }
     }
 
@@ -306,6 +325,7 @@ impl Samples {
             table: table.clone(),
             reads: 0.0,
             writes: 0.0,
+            recent: 0.0,
             // A place that nobody has had is the lightest of its set.
             tokens: vec![Token(i64::MIN); PLACES],
             places: (0..PLACES).map(|_| Place::default()).collect(),
@@ -351,27 +371,6 @@ impl Samples {
             share: recent / self.recent,
             per_second: per_second(recent, RECENT_HALF_LIFE),
         })
-    }
-
-    /// The partitions that are refused first: those with a large share each, if they leave others to be kept.
-    fn find_shed(&self) -> [Option<(TableId, Token)>; SHED_PARTITIONS_MAX] {
-        let (mut shed, mut found, mut share) = ([None; SHED_PARTITIONS_MAX], 0, 0.0);
-        for table in &self.tables {
-            for (token, place) in table.tokens.iter().zip(&table.places) {
-                let of_all = place.recent / self.recent;
-                if of_all >= SHED_SHARE_MIN && found < SHED_PARTITIONS_MAX {
-                    shed[found] = Some((table.table.id, *token));
-                    found += 1;
-                    share += of_all;
-                }
-            }
-        }
-        if share > SHED_SHARE_MAX {
-            return [None; SHED_PARTITIONS_MAX];
-        }
-        // In an order that does not depend on whose table was asked for first.
-        shed.sort_unstable();
-        shed
     }
 
     /// The line for the log, if there is something to tell that was not told a moment ago.

@@ -42,6 +42,11 @@ impl Service for Shard {
         self.sheds_partition_of(envelope)
     }
 
+    #[inline]
+    fn is_beyond_rate(&self, envelope: &Envelope<'_>) -> bool {
+        self.is_beyond_rate_of_table(envelope)
+    }
+
     fn queued_max(&self) -> u32 {
         self.reader.queued_max()
     }

@@ -24,6 +24,9 @@ const LARGE_CELL_BYTES: usize = 20_000;
 /// Text that is answered later, and put back where as many as may be under way at a busy thread are.
 pub const PUT_BACK: &str = "PUT BACK";
 
+/// Text for which there is nothing left, however short it has waited.
+pub const BEYOND_RATE: &str = "BEYOND RATE";
+
 /// Answers QUERY, EXECUTE and BATCH of anything: a SELECT with rows, `USE` with an error as no keyspace is known, the others
 /// with nothing.
 pub struct Canned {
@@ -218,6 +221,11 @@ impl Service for Canned {
             Err(error) => request.session.respond_error(request.stream, &error),
         }
         Ok(())
+    }
+
+    fn is_beyond_rate(&self, envelope: &Envelope<'_>) -> bool {
+        let mut beginnings = envelope.body.windows(BEYOND_RATE.len());
+        beginnings.any(|bytes| bytes == BEYOND_RATE.as_bytes())
     }
 
     fn authenticator(&self) -> Option<&'static str> {

@@ -48,19 +48,29 @@ impl Client {
     }
 
     pub fn open(address: SocketAddr, version: ProtocolVersion) -> Client {
-        let mut client = Client::begin(address, version, Opcode::Ready);
+        Client::open_with(address, version, &[])
+    }
+
+    /// `options`: what its STARTUP asks for besides.
+    pub fn open_with(address: SocketAddr, version: ProtocolVersion, options: &[(&str, &str)]) -> Client {
+        let mut client = Client::begin(address, version, options, Opcode::Ready);
         client.reader.ready();
         client
     }
 
     /// A client that is asked for its password.
     pub fn start(address: SocketAddr, version: ProtocolVersion) -> Client {
-        Client::begin(address, version, Opcode::Authenticate)
+        Client::begin(address, version, &[], Opcode::Authenticate)
     }
 
-    fn begin(address: SocketAddr, version: ProtocolVersion, answer: Opcode) -> Client {
+    fn begin(
+        address: SocketAddr,
+        version: ProtocolVersion,
+        options: &[(&str, &str)],
+        answer: Opcode,
+    ) -> Client {
         let mut client = Client::connect(address, version);
-        let startup = client.startup();
+        let startup = client.startup_with(options);
         client.send(&startup);
         assert_eq!(client.reply(), Reply::Message(answer));
         client.writer.startup_answered(version, None);
@@ -103,9 +113,12 @@ impl Client {
     }
 
     pub fn startup(&mut self) -> Vec<u8> {
-        self.message(Opcode::Startup, |out| {
-            write_startup(out, &[("CQL_VERSION", "3.0.0")])
-        })
+        self.startup_with(&[])
+    }
+
+    fn startup_with(&mut self, options: &[(&str, &str)]) -> Vec<u8> {
+        let options = [&[("CQL_VERSION", "3.0.0")], options].concat();
+        self.message(Opcode::Startup, |out| write_startup(out, &options))
     }
 
     pub fn query(&mut self, text: &str) -> Vec<u8> {

@@ -5,6 +5,6 @@ mod canned;
 mod client;
 mod server;
 
-pub use canned::{Canned, PUT_BACK};
+pub use canned::{BEYOND_RATE, Canned, PUT_BACK};
 pub use client::{Client, PATIENCE, Reply, header};
 pub use server::{CannedOptions, CannedServer};

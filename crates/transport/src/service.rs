@@ -49,6 +49,13 @@ pub trait Service: 'static {
         false
     }
 
+    /// Returns whether a statement is for a table that takes most of what can be done, and beyond what it is left: refused
+    /// at once, however short it has waited. Asked of every statement whose client asked to be told of overload.
+    #[inline]
+    fn is_beyond_rate(&self, _envelope: &Envelope<'_>) -> bool {
+        false
+    }
+
     /// Requests of one connection that the service may have in its queues; what is beyond them stays raw.
     fn queued_max(&self) -> u32 {
         QUEUED_MAX

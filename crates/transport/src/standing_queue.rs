@@ -30,10 +30,13 @@ const WINDOWS: u64 = 5;
 #[derive(Debug, Default)]
 pub struct StandingQueue {
     window_began_ns: u64,
-    is_late: bool,
+    /// The longest wait in this window, and in the one before it.
+    longest_ns: u64,
+    last_longest_ns: u64,
     late_windows: u64,
     calm_windows: u64,
     stands: bool,
+    is_prevented: bool,
 }
 
 impl StandingQueue {
@@ -43,13 +46,14 @@ impl StandingQueue {
         if now_ns.saturating_sub(self.window_began_ns) >= WINDOW_NS {
             self.window_ended(now_ns);
         }
-        self.is_late |= delay_ns > TARGET_NS;
+        self.longest_ns = self.longest_ns.max(delay_ns);
     }
 
     #[cold]
     fn window_ended(&mut self, now_ns: u64) {
         let windows = now_ns.saturating_sub(self.window_began_ns) / WINDOW_NS;
-        match std::mem::take(&mut self.is_late) {
+        self.last_longest_ns = std::mem::take(&mut self.longest_ns);
+        match self.last_longest_ns > TARGET_NS {
             true => (self.late_windows, self.calm_windows) = (self.late_windows + 1, 0),
             false => (self.late_windows, self.calm_windows) = (0, self.calm_windows + 1),
         }
@@ -64,10 +68,25 @@ impl StandingQueue {
         self.window_began_ns = now_ns;
     }
 
+    /// Returns whether it does: waits have been too long for a tenth of a second.
+    pub(crate) fn stands(&self) -> bool {
+        self.stands
+    }
+
+    /// Returns whether waits are longer than half of what they should be at most, be it for a moment.
+    pub(crate) fn has_long_waits(&self) -> bool {
+        self.longest_ns.max(self.last_longest_ns) > TARGET_NS / 2
+    }
+
+    /// Requests are refused at once, so that no queue stands: there is more than can be served all the same.
+    pub(crate) fn set_is_prevented(&mut self, is_prevented: bool) {
+        self.is_prevented = is_prevented;
+    }
+
     /// How long a request of a client that asked to be told of overload may wait now.
     #[inline]
     pub fn delay_ns_max(&self) -> u64 {
-        nanoseconds(if self.stands {
+        nanoseconds(if self.stands || self.is_prevented {
             QUEUE_DELAY_TARGET
         } else {
             BURST_DELAY_MAX
@@ -109,6 +128,16 @@ mod tests {
         seen(&mut queue, 10 * MS, 360, 560);
         assert_eq!(queue.delay_ns_max(), 5 * MS);
         queue.saw(MS, 1_000 * MS);
+        assert_eq!(queue.delay_ns_max(), 25 * MS);
+    }
+
+    #[test]
+    fn it_is_taken_to_stand_where_requests_are_refused_so_that_none_does() {
+        let mut queue = StandingQueue::default();
+        seen(&mut queue, MS, 0, 200);
+        queue.set_is_prevented(true);
+        assert_eq!(queue.delay_ns_max(), 5 * MS);
+        queue.set_is_prevented(false);
         assert_eq!(queue.delay_ns_max(), 25 * MS);
     }
 

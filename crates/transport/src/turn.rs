@@ -188,6 +188,11 @@ impl Turn {
             self.refuses_read(envelope);
             return false;
         }
+        if self.limits.throws_on_overload && service.is_beyond_rate(envelope) {
+            self.work.shed_at_once += 1;
+            self.work_since_look += WORK_OF_SHEDDING;
+            return false;
+        }
         if self.is_calm {
             self.begins(self.now_ns.saturating_sub(received_ns));
             return true;

@@ -79,10 +79,20 @@ impl SelectPlan {
             return self.scan_begins_at(values, options);
         }
         let key = &mut scratch.partition_key;
+        let has_one_key = self.write_partition_key(values, options, key);
+        (has_one_key && self.clause.token.is_none()).then(|| token_of(key))
+    }
+
+    /// Writes the key of the partition that the statement names, if it names one alone.
+    pub fn write_partition_key(
+        &self,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+        key: &mut Vec<u8>,
+    ) -> bool {
         key.clear();
         let has_one_key = append_single_key(key, &self.clause.partition, &options.evaluation(values));
-        (has_one_key.is_ok_and(|has_one_key| has_one_key) && self.clause.token.is_none())
-            .then(|| token_of(key))
+        has_one_key.is_ok_and(|has_one_key| has_one_key)
     }
 
     /// Where every shard has to be asked, the answer is put together where its client is: so each shard has its part of that work.

@@ -40,10 +40,12 @@ impl Shard {
                         .reader
                         .cannot_begin_read_in_time(session, envelope, received_ns))
         };
+        let is_beyond_rate = throws_on_overload && self.is_beyond_rate_of_table(envelope);
         let is_shed = is_time_to_shed(delay_ns, wait_ns_max) && self.sheds_partition_of(envelope);
-        let is_begun = !is_shed && !is_late();
+        let is_begun = !is_beyond_rate && !is_shed && !is_late();
         match (is_begun, is_shed) {
             (true, _) => work.handled += 1,
+            (false, _) if is_beyond_rate => work.shed_at_once += 1,
             (false, true) => work.shed += 1,
             (false, false) => work.refused += 1,
         }

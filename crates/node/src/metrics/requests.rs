@@ -81,7 +81,7 @@ pub const METRICS: &[Metric] = &[
         name: "helenus_cql_requests_shed_total",
         kind: Counter,
         unit: Unit::Count,
-        help: "Requests refused because they were for their shard's heaviest partition while requests waited.",
+        help: "Requests refused before others because they were for a partition or a table that took most of what their shard could do.",
         source: Source::Shards(|shard| shard.shed as f64),
     },
     Metric {

@@ -101,6 +101,9 @@ fn under_overload_a_request_is_known_to_be_for_the_heaviest_partition_by_its_val
     // The values of the key are not the first ones, and not in its order.
     let insert = prepared("INSERT INTO k.t (v, b, a) VALUES (?, ?, ?)");
     let select = prepared("SELECT v FROM k.t WHERE a = ? AND b = ?");
+    // A key that is written out was not known, whoever asked for it how often.
+    let written_out = prepared("SELECT v FROM k.t WHERE a = 'celebrity' AND b = 7");
+    let cold_written_out = prepared("SELECT v FROM k.t WHERE a = 'celebrity' AND b = 8");
     let values = |values: &[&[u8]]| Execution {
         values: values.iter().map(|value| Some(value.to_vec())).collect(),
         ..Execution::default()
@@ -120,6 +123,8 @@ fn under_overload_a_request_is_known_to_be_for_the_heaviest_partition_by_its_val
     for _ in 0..3 {
         assert!(node.sheds_prepared(&insert, &hot_insert));
         assert!(node.sheds_prepared(&select, &hot_select));
+        assert!(node.sheds_prepared(&written_out, &Execution::default()));
+        assert!(!node.sheds_prepared(&cold_written_out, &Execution::default()));
         assert!(!node.sheds_prepared(&insert, &values(&[&one, &one, b"celebrity"])));
         assert!(!node.sheds_prepared(&select, &values(&[b"celebrity", &one])));
         assert!(

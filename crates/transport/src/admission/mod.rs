@@ -117,6 +117,18 @@ pub fn is_time_to_shed(delay_ns: u64, wait_ns_max: u64) -> bool {
     wait_ns_max / 2 < delay_ns && delay_ns <= wait_ns_max
 }
 
+/// Pressure on a thread: how long requests wait to be begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pressure {
+    /// They do not.
+    #[default]
+    None,
+    /// They wait more than half as long as they should at most, which may be a burst that passes.
+    LongWaits,
+    /// They have done for as long as that there is more than can be served.
+    QueueStands,
+}
+
 /// Work of one turn of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TurnWork {
@@ -124,6 +136,8 @@ pub struct TurnWork {
     pub refused: u64,
     /// For their partition.
     pub shed: u64,
+    /// For their table, as they came.
+    pub shed_at_once: u64,
     /// Begun, and what else there was to do.
     pub handled: u64,
     /// How many of those turned out to be for another thread which would not begin them in time.
@@ -146,6 +160,11 @@ impl Window {
 impl TurnWork {
     /// How many were answered OVERLOADED.
     pub fn overloaded(&self) -> u64 {
+        self.refused + self.shed + self.shed_at_once
+    }
+
+    /// How many of those count as what refusing costs. To refuse at once keeps others from waiting, and is not to be saved.
+    fn overloaded_late(&self) -> u64 {
         self.refused + self.shed
     }
 
@@ -156,7 +175,7 @@ impl TurnWork {
 
     /// Returns whether anything was refused for what there is to do.
     pub(crate) fn has_refused(&self) -> bool {
-        self.overloaded() + self.refused_begun > 0
+        self.overloaded_late() + self.refused_begun > 0
     }
 
     /// In refusals.
@@ -327,6 +346,21 @@ impl Admission {
         }
     }
 
+    /// Pressure by the waits of the last tenth of a second.
+    pub fn pressure(&self) -> Pressure {
+        let standing = self.standing.borrow();
+        match (standing.stands(), standing.has_long_waits()) {
+            (true, _) => Pressure::QueueStands,
+            (false, true) => Pressure::LongWaits,
+            (false, false) => Pressure::None,
+        }
+    }
+
+    /// Records whether requests are refused as they come, so that the others do not wait: theirs are short waits or none.
+    pub fn set_refuses_at_once(&self, refuses: bool) {
+        self.standing.borrow_mut().set_is_prevented(refuses);
+    }
+
     /// Accounts for the work of a turn that began at `now_ns`, of `connection` if there is one, for the next turns and the metrics.
     #[inline]
     pub fn turn_ended(&self, connection: Option<u64>, now_ns: u64, work: &TurnWork) {
@@ -341,7 +375,7 @@ impl Admission {
             window.refusing_ns += work.refusing() * self.refusal_ns.get();
             window.receiving_ns += work.receiving_ns.min(RECEIVING_NS_MAX);
             window.messages += work.requests();
-            window.overloaded += work.overloaded() + work.refused_begun;
+            window.overloaded += work.overloaded_late() + work.refused_begun;
             if let Some(connection) = connection.filter(|_| self.is_refusing.get()) {
                 self.rotation.borrow_mut().brought(connection, work.requests());
             }
