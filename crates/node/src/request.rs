@@ -107,6 +107,7 @@ impl Shard {
 
     fn execute(self: &Rc<Self>, context: RequestContext<'_>, execute: &Execute<'_>) -> Result<(), CqlError> {
         let prepared = self.find_prepared(execute.statement_id)?;
+        self.context.metrics.count_prepared();
         self.run_statement(&Statement {
             request: context,
             prepared: &prepared,
@@ -138,6 +139,7 @@ impl Shard {
         query: &Query<'_>,
         prepared: &Arc<Prepared>,
     ) -> Result<(), CqlError> {
+        self.context.metrics.count_text();
         self.run_statement(&Statement {
             request: context,
             prepared,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use helenus_catalog::system::{
     CacheUsage, ClientConnection, NodeUsage, PARTITIONER, PastCompaction, QueueUsage, SnapshotUsage,
-    TableUsage,
+    StatementUsage, TableUsage,
 };
 use helenus_schema::{IndexId, TableKind, TableMetadata};
 use helenus_storage::store::{CompactionRecord, IndexStatus};
@@ -19,6 +19,18 @@ use crate::node::concurrent_compactors;
 use crate::options::CommitlogSync;
 use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
+
+/// Every shard has the same prepared statements.
+fn statement_usage(shards: &[MetricsSnapshot]) -> StatementUsage {
+    let of_one = |of: fn(&MetricsSnapshot) -> u64| shards.iter().map(of).max().unwrap_or(0);
+    let of_all = |of: fn(&MetricsSnapshot) -> u64| shards.iter().map(of).sum();
+    StatementUsage {
+        prepared: of_one(|shard| shard.prepared_statements),
+        evicted: of_one(|shard| shard.prepared_statements_evicted),
+        prepared_executed: of_all(|shard| shard.prepared_executed),
+        texts_executed: of_all(|shard| shard.texts_executed),
+    }
+}
 
 impl Shard {
     /// Collects the usage that one table shows, and nothing besides: each fact costs a question to every shard, or the disk.
@@ -35,6 +47,7 @@ impl Shard {
             "clients" => usage.clients = self.client_connections().await,
             "compaction_history" => usage.compactions = self.past_compactions().await,
             "caches" => usage.caches = self.caches_usage(shards),
+            "cql_metrics" => usage.statements = Some(statement_usage(shards)),
             "thread_pools" => usage.queues = self.queues_usage(shards),
             _ => {}
         }

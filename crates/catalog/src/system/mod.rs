@@ -25,4 +25,6 @@ pub use node_state::{ClientConnection, HotPartition, NodeMetric, NodeState, PART
 pub use read::read_system_table;
 pub use rows::is_of_all_shards;
 pub use schema_version::schema_version;
-pub use usage::{CacheUsage, NodeUsage, PastCompaction, QueueUsage, SnapshotUsage, TableUsage};
+pub use usage::{
+    CacheUsage, NodeUsage, PastCompaction, QueueUsage, SnapshotUsage, StatementUsage, TableUsage,
+};

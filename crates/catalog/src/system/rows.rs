@@ -35,6 +35,7 @@ pub(crate) fn system_updates(
         ("system", "size_estimates") => usage::size_estimates(&mut rows, node),
         ("system", "table_estimates") => usage::table_estimates(&mut rows, node),
         ("system_views", "caches") => usage::caches(&mut rows, node),
+        ("system_views", "cql_metrics") => usage::cql_metrics(&mut rows, node),
         ("system_views", "disk_usage") => usage::disk_usage(&mut rows, node),
         ("system_views", "snapshots") => usage::snapshots(&mut rows, node),
         ("system_views", "thread_pools") => usage::thread_pools(&mut rows, node),
@@ -56,6 +57,7 @@ pub fn is_of_all_shards(table: &TableMetadata) -> bool {
             &*table.name,
             "caches"
                 | "clients"
+                | "cql_metrics"
                 | "disk_usage"
                 | "hot_partitions"
                 | "node_metrics"
@@ -78,7 +80,7 @@ mod tests {
     use super::*;
     use crate::system::{
         CacheUsage, ClientConnection, HotPartition, NodeMetric, NodeUsage, PastCompaction, QueueUsage,
-        SnapshotUsage, SsTableTask, TableUsage, add_system_keyspaces,
+        SnapshotUsage, SsTableTask, StatementUsage, TableUsage, add_system_keyspaces,
     };
 
     fn node() -> NodeState {
@@ -167,6 +169,12 @@ mod tests {
                 bytes: 2,
                 true_bytes: 1,
             }],
+            statements: Some(StatementUsage {
+                prepared: 1,
+                evicted: 2,
+                prepared_executed: 3,
+                texts_executed: 4,
+            }),
             caches: vec![CacheUsage {
                 name: "rows",
                 capacity_bytes: 10,
@@ -211,6 +219,7 @@ mod tests {
         for view in ["caches", "disk_usage", "snapshots", "thread_pools"] {
             assert_eq!(rows("system_views", view), 1, "{view}");
         }
+        assert_eq!(rows("system_views", "cql_metrics"), 5);
         assert_eq!(rows("system", "size_estimates"), 1);
         assert_eq!(rows("system", "table_estimates"), 2);
         assert_eq!(rows("system_schema", "keyspaces"), 5);

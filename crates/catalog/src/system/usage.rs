@@ -16,6 +16,7 @@ pub struct NodeUsage {
     pub snapshots: Vec<SnapshotUsage>,
     pub caches: Vec<CacheUsage>,
     pub queues: Vec<QueueUsage>,
+    pub statements: Option<StatementUsage>,
     pub clients: Vec<ClientConnection>,
     pub compactions: Vec<PastCompaction>,
     /// Indexes that do not have all of their table yet.
@@ -64,6 +65,18 @@ pub struct QueueUsage {
     pub active_max: u64,
     pub pending: u64,
     pub completed: u64,
+}
+
+/// Numbers of statements, for `system_views.cql_metrics`.
+#[derive(Clone, Debug)]
+pub struct StatementUsage {
+    /// Held at the moment.
+    pub prepared: u64,
+    /// Made room for others, since the start.
+    pub evicted: u64,
+    pub prepared_executed: u64,
+    /// Came as text.
+    pub texts_executed: u64,
 }
 
 /// A compaction that has ended, for `system.compaction_history`.
@@ -170,6 +183,29 @@ pub(super) fn caches(rows: &mut RowWriter<'_>, node: &NodeState) {
             ("request_count", Value::Bigint(cache.requests.cast_signed())),
             ("size_bytes", Value::Bigint(cache.size_bytes.cast_signed())),
         ]);
+    }
+}
+
+pub(super) fn cql_metrics(rows: &mut RowWriter<'_>, node: &NodeState) {
+    let Some(statements) = &node.usage.statements else {
+        return;
+    };
+    let executed = statements.prepared_executed + statements.texts_executed;
+    let metrics = [
+        ("prepared_statements_count", statements.prepared as f64),
+        ("prepared_statements_evicted", statements.evicted as f64),
+        (
+            "prepared_statements_executed",
+            statements.prepared_executed as f64,
+        ),
+        (
+            "prepared_statements_ratio",
+            statements.prepared_executed as f64 / executed.max(1) as f64,
+        ),
+        ("regular_statements_executed", statements.texts_executed as f64),
+    ];
+    for (name, value) in metrics {
+        rows.row(&[("name", Value::Text(name)), ("value", Value::Double(value))]);
     }
 }
 

@@ -26,6 +26,8 @@ impl RequestKind {
 pub(crate) struct ShardMetrics {
     pub(super) requests: [Cell<u64>; RequestKind::NAMES.len()],
     pub(super) errors: [Cell<u64>; ErrorCode::ALL.len()],
+    pub(super) prepared_executed: Cell<u64>,
+    pub(super) texts_executed: Cell<u64>,
     pub(super) forwarded: Cell<u64>,
     pub(super) rows_read: Cell<u64>,
     pub(super) tombstones_read: Cell<u64>,
@@ -49,6 +51,16 @@ impl ShardMetrics {
         if let Some(index) = ErrorCode::ALL.iter().position(|&known| known == code) {
             add(&self.errors[index], 1);
         }
+    }
+
+    /// A prepared statement is executed.
+    pub(crate) fn count_prepared(&self) {
+        add(&self.prepared_executed, 1);
+    }
+
+    /// A statement that came as text is executed.
+    pub(crate) fn count_text(&self) {
+        add(&self.texts_executed, 1);
     }
 
     pub(crate) fn count_forwarded(&self) {

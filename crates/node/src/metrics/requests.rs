@@ -105,6 +105,13 @@ pub const METRICS: &[Metric] = &[
         help: "Prepared statements held.",
         source: Source::Shards(|shard| shard.prepared_statements as f64),
     },
+    Metric {
+        name: "helenus_prepared_statements_evicted_total",
+        kind: Counter,
+        unit: Unit::Count,
+        help: "Prepared statements that made room for others: their clients have to prepare them again.",
+        source: Source::Shards(|shard| shard.prepared_statements_evicted as f64),
+    },
 ];
 
 fn requests(shard: &MetricsSnapshot, series: &mut Series) {

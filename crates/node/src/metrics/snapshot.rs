@@ -31,6 +31,10 @@ pub struct MetricsSnapshot {
     /// How often reads let others go first: for the disk, or because they are long.
     pub read_suspensions: u64,
     pub prepared_statements: u64,
+    pub prepared_statements_evicted: u64,
+    /// Executions of prepared statements, and statements that came as text; those of batches count as neither.
+    pub prepared_executed: u64,
+    pub texts_executed: u64,
     /// Requests answered as overload before anything of them was looked at.
     pub refused: u64,
     pub queue_delay_us: u64,
@@ -66,6 +70,7 @@ pub struct MetricsSnapshot {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gauges {
     pub prepared_statements: u64,
+    pub prepared_statements_evicted: u64,
     pub long_reads_waiting: u64,
     pub long_reads_begun: u64,
     pub disk_reads_waiting: u64,
@@ -98,6 +103,9 @@ impl ShardMetrics {
             read_cost: self.read_cost.get(),
             read_suspensions: self.read_suspensions.get(),
             prepared_statements: gauges.prepared_statements,
+            prepared_statements_evicted: gauges.prepared_statements_evicted,
+            prepared_executed: self.prepared_executed.get(),
+            texts_executed: self.texts_executed.get(),
             refused: admission.refused(),
             queue_delay_us: admission.queue_delay_us(),
             long_reads_waiting: gauges.long_reads_waiting,

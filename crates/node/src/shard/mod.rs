@@ -222,6 +222,7 @@ impl Shard {
         let (waiting, begun) = self.reader.long_reads.counts();
         Gauges {
             prepared_statements: self.prepared.borrow().len() as u64,
+            prepared_statements_evicted: self.prepared.borrow().evicted(),
             long_reads_waiting: waiting as u64,
             long_reads_begun: begun as u64,
             disk_reads_waiting: self.reader.disk_reads.borrow().queued() as u64,

@@ -17,6 +17,8 @@ pub struct PreparedCache {
     bytes_max: usize,
     /// Counts look-ups; an entry's stamp is its last one.
     clock: u64,
+    /// Statements that made room for others, ever.
+    evicted: u64,
 }
 
 struct Entry {
@@ -72,6 +74,7 @@ impl PreparedCache {
             bytes: 0,
             bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX),
             clock: 0,
+            evicted: 0,
         }
     }
 
@@ -109,6 +112,7 @@ impl PreparedCache {
                 break;
             };
             self.remove(&id);
+            self.evicted += 1;
         }
         self.bytes += bytes;
         self.plans.insert(
@@ -121,6 +125,11 @@ impl PreparedCache {
                 misses_permille: 0,
             },
         );
+    }
+
+    /// Statements that made room for others, ever.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evicted
     }
 
     /// Cost of an execution, where any was measured.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helenus_storage::store::{CompactionKind, CompactionRequest};
-use helenus_test_node::{Answer, TestNode, options};
+use helenus_test_node::{Answer, Execution, TestNode, options};
 use helenus_tools::host::Host;
 use helenus_vfs::{ManualClock, MemoryDisk};
 
@@ -86,6 +86,40 @@ fn what_the_node_knows_of_itself_is_in_its_tables() {
         node.execute("SELECT * FROM system_views.settings"),
         Answer::Rows(_)
     ));
+}
+
+/// The table was empty, whatever had been executed.
+#[test]
+fn statements_are_counted_by_whether_they_were_prepared() {
+    let clock = ManualClock::starting_at(1_000_000_000_000_000);
+    let node = TestNode::start(options(2, Arc::new(MemoryDisk::new()), Arc::new(clock))).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (p int PRIMARY KEY, v text)");
+    let Answer::Prepared { id, .. } = node.prepare("SELECT v FROM k.t WHERE p = ?") else {
+        panic!("not prepared");
+    };
+    for p in 0..9_i32 {
+        let execution = Execution {
+            values: vec![Some(p.to_be_bytes().to_vec())],
+            ..Execution::default()
+        };
+        assert!(matches!(node.execute_prepared(&id, &execution), Answer::Rows(_)));
+    }
+    // With the one that reads them.
+    let rows = node.rows("SELECT name, value FROM system_views.cql_metrics");
+    let mut found: Vec<(String, f64)> = rows
+        .iter()
+        .map(|row| (text(&row[0]), f64::from_bits(number(&row[1]).cast_unsigned())))
+        .collect();
+    found.sort_by(|left, right| left.0.cmp(&right.0));
+    let wanted = [
+        ("prepared_statements_count", 1.0),
+        ("prepared_statements_evicted", 0.0),
+        ("prepared_statements_executed", 9.0),
+        ("prepared_statements_ratio", 0.75),
+        ("regular_statements_executed", 3.0),
+    ];
+    assert_eq!(found, wanted.map(|(name, value)| (name.to_owned(), value)));
 }
 
 /// The table was empty, whatever had been compacted.
