@@ -28,9 +28,13 @@ pub enum RemovalError {
     Io { file: PathBuf, source: io::Error },
     #[error("{} is damaged: wanted sstables and their checksum; remove the SSTables that it names by hand, then it", file.display())]
     Damaged { file: PathBuf },
-    /// Neither the old set nor the new one may be touched in this run: a restart finds out.
+    /// Neither the old set nor the new one, the successors, may be touched in this run: a restart finds out.
     #[error("{} may or may not be durable ({source}); the table is not compacted until a restart", file.display())]
-    Undecided { file: PathBuf, source: io::Error },
+    Undecided {
+        file: PathBuf,
+        source: io::Error,
+        successors: Vec<Descriptor>,
+    },
 }
 
 /// A durable list of SSTables in one folder that are to be removed, and of those that come for them.
@@ -99,7 +103,11 @@ impl Removal {
             };
             return Err(match withdraw() {
                 Ok(()) => failed(source),
-                Err(_) => RemovalError::Undecided { file: list, source },
+                Err(_) => RemovalError::Undecided {
+                    file: list,
+                    source,
+                    successors: successors.to_vec(),
+                },
             });
         }
         let removal = Removal {
@@ -113,6 +121,7 @@ impl Removal {
             Err(source) => Err(RemovalError::Undecided {
                 file: removal.list,
                 source,
+                successors: removal.successors,
             }),
         }
     }

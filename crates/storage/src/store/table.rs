@@ -73,6 +73,8 @@ pub(super) struct Table {
     ///
     /// [`RemovalError::Undecided`]: crate::compaction::RemovalError::Undecided
     pub is_undecided: bool,
+    /// Successors of that compaction: the table's or garbage, which a restart tells, or DROP makes all the same.
+    pub undecided: Vec<Descriptor>,
     /// Compactions found damage in them: they are read as far as they can be, and left out of compactions.
     pub suspects: Vec<Descriptor>,
     /// There are SSTables that did not open. They may hold what tombstones of the others hide, and a later salvage must not
@@ -120,6 +122,7 @@ impl Table {
             requested: VecDeque::new(),
             compactions_paused_until_ns: 0,
             is_undecided: false,
+            undecided: Vec::new(),
             suspects: Vec::new(),
             has_refused: false,
             flush_bytes: 0,

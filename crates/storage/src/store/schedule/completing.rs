@@ -131,6 +131,12 @@ impl ShardStore {
                 let files = ObsoleteFiles::Unlisted(sstables);
                 self.remove(place.id, &place.layout, place.table_folder, files);
             }
+            Work::Compaction(_) if !self.tables.contains_key(&place.id) => {
+                if let JobError::Removal(RemovalError::Undecided { successors, .. }) = error {
+                    let files = ObsoleteFiles::Unlisted(successors.clone());
+                    self.remove(place.id, &place.layout, place.table_folder, files);
+                }
+            }
             Work::Flush(_) | Work::Compaction(_) | Work::Release(_) | Work::IndexBuild(_) => {}
         }
     }
@@ -240,10 +246,11 @@ impl ShardStore {
             if let (Work::Compaction(compaction), Err(error)) = (work, outcome) {
                 suspect = table.suspect_of(compaction, error);
             }
-            if let (Work::Compaction(_), Err(JobError::Removal(error @ RemovalError::Undecided { .. }))) =
-                (work, outcome)
+            if let (Work::Compaction(_), Err(JobError::Removal(error))) = (work, outcome)
+                && let RemovalError::Undecided { successors, .. } = error
             {
                 table.is_undecided = true;
+                table.undecided.extend(successors);
                 for request in table.requested.drain(..) {
                     self.schedule.request_failed(request.ticket, error.to_string());
                 }

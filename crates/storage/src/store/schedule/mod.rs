@@ -96,7 +96,7 @@ impl Schedule {
         for obsolete in removals.filter(|obsolete| obsolete.layout.metadata.id == id) {
             obsolete.is_table_dropped = true;
         }
-        let sstables = match table.truncation.is_under_way() {
+        let mut sstables = match table.truncation.is_under_way() {
             // That lists them.
             true => Vec::new(),
             false => table
@@ -105,6 +105,7 @@ impl Schedule {
                 .map(|sstable| sstable.descriptor())
                 .collect(),
         };
+        sstables.extend(table.undecided);
         table.jobs.iter().for_each(|job| job.stop());
         let files = ObsoleteFiles::Unlisted(sstables);
         self.jobs_of_dropped += table.jobs.len();
