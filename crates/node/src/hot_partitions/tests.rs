@@ -473,8 +473,24 @@ fn of_two_tables_that_both_want_more_than_half_neither_is_left_with_little() {
 }
 
 #[test]
+fn a_table_with_most_requests_has_no_rate_any_more_once_all_can_be_served() {
+    let mut overload = TableOverload::new(2);
+    overload.run(&[4_000, 400], 4);
+    assert!(overload.load.hot.table_rate.is_limited());
+    overload.run(&[700, 70], 6);
+    assert!(!overload.load.hot.table_rate.is_limited());
+    assert_eq!(overload.share_served(0..2), 1.0);
+}
+
+#[test]
 fn a_table_that_is_alone_or_like_the_others_is_not_refused_first() {
-    for permille in [&[3_000][..], &[1_000, 1_000, 1_000], &[1_900, 1_100]] {
+    let alike: [&[u64]; 4] = [
+        &[3_000],
+        &[1_000, 1_000, 1_000],
+        &[1_900, 1_100],
+        &[900, 900, 900, 300],
+    ];
+    for permille in alike {
         let mut overload = TableOverload::new(permille.len() as u128);
         overload.run(permille, 4);
         assert_eq!(overload.load.hot.shed_requests(), 0, "{permille:?}");
