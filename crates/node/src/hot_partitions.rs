@@ -219,7 +219,8 @@ impl HotPartitions {
         let samples = &mut *self.samples.borrow_mut();
         if samples.tick(now_ns, self.shed_requests.get()) {
             let refused = self.table_rate.take_refused();
-            self.table_rate.limit(samples.find_table_rate(pressure, refused));
+            let rate = samples.find_table_rate(pressure, refused);
+            self.table_rate.limit(rate, now_ns);
         }
         samples.add(table, operation, partition);
         self.until_sample.set(samples.next_sample());

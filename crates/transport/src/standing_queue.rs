@@ -37,6 +37,7 @@ pub struct StandingQueue {
     calm_windows: u64,
     stands: bool,
     is_prevented: bool,
+    prevented_until_ns: u64,
 }
 
 impl StandingQueue {
@@ -65,6 +66,7 @@ impl StandingQueue {
             true => self.calm_windows < WINDOWS,
             false => self.late_windows >= WINDOWS,
         };
+        self.is_prevented = now_ns < self.prevented_until_ns;
         self.window_began_ns = now_ns;
     }
 
@@ -78,9 +80,10 @@ impl StandingQueue {
         self.longest_ns.max(self.last_longest_ns) > TARGET_NS / 2
     }
 
-    /// Requests are refused at once, so that no queue stands: there is more than can be served all the same.
-    pub(crate) fn set_is_prevented(&mut self, is_prevented: bool) {
-        self.is_prevented = is_prevented;
+    /// Requests are refused at once until then, so that no queue stands: there is more than can be served all the same.
+    pub(crate) fn is_prevented_until(&mut self, until_ns: u64) {
+        self.prevented_until_ns = until_ns;
+        self.is_prevented = true;
     }
 
     /// How long a request of a client that asked to be told of overload may wait now.
@@ -135,9 +138,10 @@ mod tests {
     fn it_is_taken_to_stand_where_requests_are_refused_so_that_none_does() {
         let mut queue = StandingQueue::default();
         seen(&mut queue, MS, 0, 200);
-        queue.set_is_prevented(true);
+        queue.is_prevented_until(700 * MS);
+        seen(&mut queue, MS, 200, 690);
         assert_eq!(queue.delay_ns_max(), 5 * MS);
-        queue.set_is_prevented(false);
+        seen(&mut queue, MS, 690, 730);
         assert_eq!(queue.delay_ns_max(), 25 * MS);
     }
 

@@ -40,15 +40,20 @@ impl Shard {
                         .reader
                         .cannot_begin_read_in_time(session, envelope, received_ns))
         };
-        let is_beyond_rate = throws_on_overload && self.is_beyond_rate_of_table(envelope);
-        let is_shed = is_time_to_shed(delay_ns, wait_ns_max) && self.sheds_partition_of(envelope);
-        let is_begun = !is_beyond_rate && !is_shed && !is_late();
-        match (is_begun, is_shed) {
-            (true, _) => work.handled += 1,
-            (false, _) if is_beyond_rate => work.shed_at_once += 1,
-            (false, true) => work.shed += 1,
-            (false, false) => work.refused += 1,
-        }
+        let is_shed = || is_time_to_shed(delay_ns, wait_ns_max) && self.sheds_partition_of(envelope);
+        let is_begun = if throws_on_overload && self.is_beyond_rate_of_table(envelope) {
+            work.shed_at_once += 1;
+            false
+        } else if is_shed() {
+            work.shed += 1;
+            false
+        } else if is_late() {
+            work.refused += 1;
+            false
+        } else {
+            work.handled += 1;
+            true
+        };
         if is_begun && work.handled.is_multiple_of(STATEMENTS_PER_LOOK) {
             self.context.look_at_clock();
         }

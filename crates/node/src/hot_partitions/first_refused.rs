@@ -11,7 +11,7 @@ use helenus_schema::TableId;
 use helenus_transport::admission::Pressure;
 use helenus_types::Token;
 
-use super::{RECENT_HALF_LIFE, Samples, per_second};
+use super::{RECENT_HALF_LIFE, Samples, TICK_NS, per_second};
 
 /// A partition or a table with this share of its shard's requests is refused first where requests wait ...
 pub(crate) const SHED_SHARE_MIN: f32 = 0.25;
@@ -42,6 +42,9 @@ const RAISED: f32 = 1.05;
 
 /// A rate that refused nobody for so many ticks, a second, is one no more.
 const IDLE_TICKS_MAX: u32 = 10;
+
+/// Nor is one that nobody has looked at for so long: there is no such load any more that would have it looked at every tick.
+pub(super) const RATE_IN_FORCE_NS: u64 = 5 * TICK_NS;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Refused {
@@ -91,6 +94,7 @@ impl FirstRefused {
 pub(super) struct TableRate {
     /// Time for each request; 0 if all are served.
     interval_ns: Cell<u64>,
+    in_force_until_ns: Cell<u64>,
     next_ns: Cell<u64>,
     refused: Cell<u64>,
 }
@@ -101,13 +105,18 @@ impl TableRate {
         self.interval_ns.get() > 0
     }
 
-    pub fn limit(&self, per_second: Option<f32>) {
+    pub fn limit(&self, per_second: Option<f32>, now_ns: u64) {
+        self.in_force_until_ns.set(now_ns + RATE_IN_FORCE_NS);
         let interval_ns = per_second.map_or(0.0, |per_second| 1e9 / per_second.max(1.0));
         self.interval_ns.set(interval_ns as u64);
     }
 
     /// Returns whether one more request is within the rate, and counts it.
     pub fn takes(&self, now_ns: u64) -> bool {
+        if now_ns > self.in_force_until_ns.get() {
+            self.interval_ns.set(0);
+            return true;
+        }
         let due_ns = self.next_ns.get().max(now_ns.saturating_sub(BURST_NS));
         let takes = due_ns <= now_ns;
         match takes {

@@ -1,4 +1,4 @@
-//! Beginnings of requests for what is refused first.
+//! Beginnings of requests for the partition that is refused first.
 
 use helenus_protocol::ProtocolVersion;
 use helenus_protocol::frame::{Envelope, EnvelopeFlags};
@@ -10,22 +10,17 @@ const BEGINNINGS_MAX: usize = 8;
 /// Longer ones are decoded each time.
 const BEGINNING_BYTES_MAX: usize = 512;
 
-/// How an EXECUTE message begins that is for one partition: from the statement's id to the last value of the key. Whatever
-/// has the same bytes there executes the same statement on the same partition. Of one on a table the id is enough.
-struct Beginning {
-    version: ProtocolVersion,
-    bytes: Box<[u8]>,
-}
-
+/// How EXECUTE messages begin that are for one partition: from the statement's id to the last value of the key. Whatever
+/// has the same bytes there executes the same statement on the same partition.
 #[derive(Default)]
 pub(super) struct ShedRequests {
-    beginnings: Vec<Beginning>,
+    beginnings: Vec<(ProtocolVersion, Box<[u8]>)>,
     /// The next to make room for another.
     next: usize,
 }
 
 impl ShedRequests {
-    /// Something else is refused first now, or nothing.
+    /// Another partition is refused first now, or none.
     pub fn forget(&mut self) {
         self.beginnings.clear();
         self.next = 0;
@@ -34,12 +29,11 @@ impl ShedRequests {
     #[inline]
     pub fn knows(&self, envelope: &Envelope<'_>) -> bool {
         envelope.header.flags == EnvelopeFlags::NONE
-            && self.beginnings.iter().any(|beginning| {
-                beginning.version == envelope.header.version && envelope.body.starts_with(&beginning.bytes)
+            && self.beginnings.iter().any(|(version, beginning)| {
+                *version == envelope.header.version && envelope.body.starts_with(beginning)
             })
     }
 
-    /// The first `bytes` of its body are those of all that are for the same.
     pub fn learn(&mut self, envelope: &Envelope<'_>, bytes: usize) {
         let beginning = envelope.body.get(..bytes.min(BEGINNING_BYTES_MAX + 1));
         let Some(beginning) = beginning.filter(|beginning| beginning.len() <= BEGINNING_BYTES_MAX) else {
@@ -48,10 +42,7 @@ impl ShedRequests {
         if envelope.header.flags != EnvelopeFlags::NONE {
             return;
         }
-        let known = Beginning {
-            version: envelope.header.version,
-            bytes: beginning.into(),
-        };
+        let known = (envelope.header.version, beginning.into());
         if self.beginnings.len() < BEGINNINGS_MAX {
             self.beginnings.push(known);
         } else {

@@ -15,6 +15,7 @@ use helenus_schema::TableMetadata;
 use helenus_types::{Token, token_of};
 
 use super::HotPartitions;
+use super::first_refused::RATE_IN_FORCE_NS;
 use crate::context::ShardContext;
 use crate::shard::Shard;
 use crate::shard::prepared_cache::PreparedCache;
@@ -226,7 +227,9 @@ impl HotPartitions {
         let now_ns = context.last_looked_ns();
         let admission = &context.transport.admission;
         let report = self.sample(table, operation, partition, now_ns, admission.pressure());
-        admission.set_refuses_at_once(self.table_rate.is_limited());
+        if self.table_rate.is_limited() {
+            admission.refuses_at_once_until(now_ns + RATE_IN_FORCE_NS);
+        }
         if let Some(report) = report {
             context.options.events.event(&Event::HotPartition {
                 shard: context.id.0,

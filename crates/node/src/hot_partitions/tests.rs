@@ -420,6 +420,10 @@ impl TableOverload {
             }
         }
         self.load.pressure = self.admission.pressure();
+        if self.load.hot.table_rate.is_limited() {
+            let until_ns = now_ns + first_refused::RATE_IN_FORCE_NS;
+            self.admission.refuses_at_once_until(until_ns);
+        }
         self.load
             .request(&table, Operation::Read, &format!("key {partition}"));
         self.load.now_ns += if is_beyond_rate { REFUSED_NS } else { SERVED_NS };
@@ -480,6 +484,23 @@ fn a_table_with_most_requests_has_no_rate_any_more_once_all_can_be_served() {
     overload.run(&[700, 70], 6);
     assert!(!overload.load.hot.table_rate.is_limited());
     assert_eq!(overload.share_served(0..2), 1.0);
+}
+
+/// The rate of an overload was in force until the next sample, 2,000 requests later at the most, on a node that had nothing to do.
+#[test]
+fn a_rate_does_not_outlive_the_load_that_it_was_found_for() {
+    let mut overload = TableOverload::new(16);
+    let mut permille = [50; 16];
+    permille[0] = 4_000;
+    overload.run(&permille, 4);
+    let (hot, greedy) = (&overload.load.hot, overload.tables[0].id);
+    let refused_of_burst = |now_ns: u64| {
+        let refused = (0..500).filter(|_| hot.is_beyond_rate_of(greedy, now_ns));
+        refused.count()
+    };
+    assert!(refused_of_burst(overload.load.now_ns) > 300);
+    assert_eq!(refused_of_burst(overload.load.now_ns + SECOND_NS), 0);
+    assert!(!hot.table_rate.is_limited());
 }
 
 #[test]

@@ -356,9 +356,9 @@ impl Admission {
         }
     }
 
-    /// Records whether requests are refused as they come, so that the others do not wait: theirs are short waits or none.
-    pub fn set_refuses_at_once(&self, refuses: bool) {
-        self.standing.borrow_mut().set_is_prevented(refuses);
+    /// Until then requests are refused as they come, so that the others do not wait: theirs are short waits or none.
+    pub fn refuses_at_once_until(&self, until_ns: u64) {
+        self.standing.borrow_mut().is_prevented_until(until_ns);
     }
 
     /// Accounts for the work of a turn that began at `now_ns`, of `connection` if there is one, for the next turns and the metrics.
