@@ -126,7 +126,7 @@ impl CommitLog {
     /// Checks that a write of so many bytes would be taken.
     pub(crate) fn check_room(&self, bytes: usize) -> Result<(), LogAppendError> {
         self.check_failure()?;
-        let waiting = self.chunk_bytes + self.buffer.len() + self.in_flight_bytes;
+        let waiting = self.gathered_bytes() + self.in_flight_bytes;
         if waiting > 0 && waiting + bytes > self.options.buffer_bytes_max {
             return Err(LogAppendError::BufferFull {
                 bytes_max: self.options.buffer_bytes_max,
@@ -206,7 +206,7 @@ impl CommitLog {
             return Err(LogAppendError::CannotBegin { reason });
         }
         self.check_length(bytes)?;
-        let waiting = self.chunk_bytes + self.buffer.len() + self.in_flight_bytes;
+        let waiting = self.gathered_bytes() + self.in_flight_bytes;
         if waiting + bytes > self.options.buffer_bytes_max {
             return Err(LogAppendError::BufferFull {
                 bytes_max: self.options.buffer_bytes_max,
@@ -301,6 +301,11 @@ impl CommitLog {
     /// Returns whether all that was said by [`CommitLog::set_flushed`] is durable.
     pub(crate) fn is_flushed_recorded(&self) -> bool {
         self.pending_flushed.is_none() && !self.is_flushed_in_flight
+    }
+
+    /// Bytes that were appended and not handed out.
+    pub(crate) fn gathered_bytes(&self) -> usize {
+        self.chunk_bytes + self.buffer.len()
     }
 
     /// Takes what has gathered since the last call; `None` if nothing has.

@@ -20,6 +20,11 @@ impl ShardStore {
         self.disk.as_mut()?.log.as_mut()?.take_batch_to_sync()
     }
 
+    /// Bytes that the next batch of the log would have.
+    pub fn log_bytes_gathered(&self) -> usize {
+        self.log().map_or(0, CommitLog::gathered_bytes)
+    }
+
     /// Returns whether a flush waits for the log to be synced.
     pub fn wants_log_sync(&self) -> bool {
         self.schedule.is_waiting_for_log()

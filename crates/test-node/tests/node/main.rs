@@ -25,6 +25,7 @@ mod long_statements;
 mod metrics;
 mod operator_tools;
 mod panics;
+mod periodic_log;
 mod prepared_plans;
 mod rate_limits;
 mod replaced_rows;
