@@ -42,8 +42,8 @@ use std::time::Duration;
 
 use helenus_node::Handle;
 use helenus_vfs::{Clock, Random};
+use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::watch;
-use tokio::task::LocalSet;
 
 use drain::Stage;
 use handover::Departures;
@@ -98,19 +98,23 @@ impl Doors {
     pub fn open(options: DoorOptions) -> io::Result<Doors> {
         let address = options.listener.local_addr()?;
         options.listener.set_nonblocking(true)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()?;
         let (stage, stages) = watch::channel(Stage::Open);
         let (ending, ended) = watch::channel(());
         let (answering, answered) = watch::channel(false);
         let departures = Departures::default();
         let departing = departures.clone();
+        let (begun, beginning) = std::sync::mpsc::channel();
         let serve = move || {
             let _ends_with_the_thread = ending;
-            let served = LocalSet::new();
-            served.block_on(&runtime, async move {
+            let runtime = match runtime() {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    let _opener_gone = begun.send(error);
+                    return;
+                }
+            };
+            drop(begun);
+            runtime.block_on(async move {
                 let (beginning, state) = State::new(options, stages, departing);
                 listener::serve(beginning, Rc::new(state), answering).await;
             });
@@ -118,6 +122,9 @@ impl Doors {
         let thread = std::thread::Builder::new()
             .name("helenus-doors".to_owned())
             .spawn(serve)?;
+        if let Ok(error) = beginning.recv() {
+            return Err(error);
+        }
         Ok(Doors {
             address,
             stage,
@@ -163,6 +170,17 @@ impl Doors {
         self.stage.send_replace(Stage::Closed);
         let _panicked = self.thread.join();
     }
+}
+
+/// The executor of the doors' thread. What another thread has woken comes first, which is whoever waits for a shard's answer: so that the
+/// connections, which those wake, find the answers of a turn of the shard and write them in one piece.
+fn runtime() -> io::Result<LocalRuntime> {
+    const WOKEN_BY_OTHERS_FIRST: u32 = 1;
+    tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .global_queue_interval(WOKEN_BY_OTHERS_FIRST)
+        .build_local(LocalOptions::default())
 }
 
 /// How long a drain takes at most, from its beginning.
