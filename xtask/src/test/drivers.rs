@@ -82,6 +82,14 @@ pub fn console(context: &Context) -> Result<Tally, TaskError> {
     node_through_doors("console", "console_test.js", context)
 }
 
+/// Tests what the HTTP door streams as Arrow, by Arrow's own library.
+pub fn arrow(context: &Context) -> Result<Tally, TaskError> {
+    let bin = runtime::python_environment("arrow", &folder("arrow").join("requirements.txt"))?;
+    let mut command = Command::new(bin.join("python"));
+    command.arg("-u").arg(folder("arrow").join("arrow_test.py"));
+    doors::run("arrow", command, &[], context)
+}
+
 fn node_through_doors(name: &str, program: &str, context: &Context) -> Result<Tally, TaskError> {
     let packages = runtime::node_packages(name, &folder(name))?;
     let mut command = Command::new("node");

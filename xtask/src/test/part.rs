@@ -190,6 +190,12 @@ pub const ALL: &[Part] = &[
         drivers::console,
     ),
     driver(
+        "arrow",
+        "pyarrow reads what the HTTP door streams",
+        &[Runtime::Python],
+        drivers::arrow,
+    ),
+    driver(
         "grpcurl",
         "grpcurl at the gRPC door (1 s)",
         &[Runtime::Go],

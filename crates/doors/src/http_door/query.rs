@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::json_values::JsonValues;
 use super::options::Execution;
+use super::pages::PageForm;
 use super::rows::{self, RowForm};
 use super::{JSON, pages, parse, read_json, whole};
 use crate::body::Body;
@@ -63,17 +64,18 @@ impl QueryRequest<'_> {
 /// Answers it.
 pub async fn answer(caller: &Rc<Caller>, received: Received) -> Result<Response<Body>, Failure> {
     let client = caller.client(received.request.headers(), "helenus http").await?;
-    let is_streamed = asks_for_lines(received.request.headers());
+    let form = asked_form(received.request.headers());
     let body = read_json(caller, received.request).await?;
     let mut request: QueryRequest = parse(&body.bytes)?;
     check_reads(&request.query, request.read_only || caller.state.is_read_only)?;
     let values = JsonValues::of(request.values, &*caller.state.clock)?;
     let options = request.execution().options(caller.since(received.received_ns))?;
-    if is_streamed {
+    if let Some(form) = form {
         let asked = pages::Asked {
             text: request.query.into_owned(),
             values: request.values.map(ToOwned::to_owned),
             options,
+            form,
         };
         return pages::answer(caller, client, asked).await;
     }
@@ -94,8 +96,8 @@ async fn document(
     Ok(whole(StatusCode::OK, JSON, taken.charge(document)))
 }
 
-/// Returns whether the rows are wanted as lines, all pages of them.
-fn asks_for_lines(headers: &HeaderMap) -> bool {
+/// The form of the rows, all pages of them, if they are not wanted as a document.
+fn asked_form(headers: &HeaderMap) -> Option<PageForm> {
     let accepted = headers
         .get_all(ACCEPT)
         .into_iter()
@@ -104,7 +106,5 @@ fn asks_for_lines(headers: &HeaderMap) -> bool {
         let kind = kind.split(';').next().unwrap_or_default();
         kind.trim()
     });
-    kinds.any(|kind| {
-        kind.eq_ignore_ascii_case(pages::LINES) || kind.eq_ignore_ascii_case("application/ndjson")
-    })
+    kinds.find_map(PageForm::of_media_type)
 }
