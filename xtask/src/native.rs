@@ -12,7 +12,10 @@ const OPCODE_STARTUP: u8 = 0x01;
 const OPCODE_READY: u8 = 0x02;
 const OPCODE_QUERY: u8 = 0x07;
 const OPCODE_RESULT: u8 = 0x08;
+const OPCODE_PREPARE: u8 = 0x09;
+const OPCODE_EXECUTE: u8 = 0x0A;
 const RESULT_ROWS: i32 = 2;
+const RESULT_PREPARED: i32 = 4;
 const CONSISTENCY_ONE: u16 = 1;
 /// Types whose option goes on after its number (native protocol v4, section 4.2.5.2).
 const TYPE_CUSTOM: u16 = 0x00;
@@ -40,6 +43,9 @@ pub enum NativeError {
 
 /// One cell as it came over the wire; `None` is null.
 pub type Cell = Option<Vec<u8>>;
+
+/// What a server calls a prepared statement.
+pub struct PreparedId(Vec<u8>);
 
 pub struct Connection {
     stream: TcpStream,
@@ -72,24 +78,41 @@ impl Connection {
 
     /// The same with a serialized value for each `?`.
     pub fn query_with(&mut self, statement: &str, values: &[Vec<u8>]) -> Result<Vec<Vec<Cell>>, NativeError> {
-        const HAS_VALUES: u8 = 1;
         let mut body = Vec::with_capacity(statement.len() + 8);
-        body.extend((statement.len() as u32).to_be_bytes());
-        body.extend(statement.as_bytes());
-        put_short(&mut body, CONSISTENCY_ONE);
-        if values.is_empty() {
-            body.push(0);
-        } else {
-            body.push(HAS_VALUES);
-            put_short(&mut body, values.len() as u16);
+        put_long_string(&mut body, statement);
+        put_parameters(&mut body, values);
+        self.ask(OPCODE_QUERY, &body)
+    }
+
+    pub fn prepare(&mut self, statement: &str) -> Result<PreparedId, NativeError> {
+        let mut body = Vec::with_capacity(statement.len() + 4);
+        put_long_string(&mut body, statement);
+        let (_, answer) = self.exchange(OPCODE_PREPARE, &body)?;
+        let mut cursor = Cursor { bytes: &answer };
+        if cursor.int()? != RESULT_PREPARED {
+            return Err(NativeError::Malformed("PREPARE was not answered with an id"));
         }
-        for value in values {
-            body.extend((value.len() as u32).to_be_bytes());
-            body.extend(value);
-        }
-        let (opcode, answer) = self.exchange(OPCODE_QUERY, &body)?;
+        let length = usize::from(cursor.short()?);
+        Ok(PreparedId(cursor.take(length)?.to_vec()))
+    }
+
+    /// As [`Connection::query_with`].
+    pub fn execute(
+        &mut self,
+        statement: &PreparedId,
+        values: &[Vec<u8>],
+    ) -> Result<Vec<Vec<Cell>>, NativeError> {
+        let mut body = Vec::with_capacity(128);
+        put_short(&mut body, statement.0.len() as u16);
+        body.extend(&statement.0);
+        put_parameters(&mut body, values);
+        self.ask(OPCODE_EXECUTE, &body)
+    }
+
+    fn ask(&mut self, opcode: u8, body: &[u8]) -> Result<Vec<Vec<Cell>>, NativeError> {
+        let (opcode, answer) = self.exchange(opcode, body)?;
         if opcode != OPCODE_RESULT {
-            return Err(NativeError::Malformed("QUERY was not answered with RESULT"));
+            return Err(NativeError::Malformed("a statement was not answered with RESULT"));
         }
         let mut cursor = Cursor { bytes: &answer };
         if cursor.int()? == RESULT_ROWS {
@@ -141,6 +164,27 @@ fn without_warnings(flags: u8, body: Vec<u8>) -> Result<Vec<u8>, NativeError> {
 
 fn put_short(body: &mut Vec<u8>, value: u16) {
     body.extend(value.to_be_bytes());
+}
+
+fn put_long_string(body: &mut Vec<u8>, text: &str) {
+    body.extend((text.len() as u32).to_be_bytes());
+    body.extend(text.as_bytes());
+}
+
+/// Consistency, flags and values of a statement (native protocol v4, section 4.1.4).
+fn put_parameters(body: &mut Vec<u8>, values: &[Vec<u8>]) {
+    const HAS_VALUES: u8 = 1;
+    put_short(body, CONSISTENCY_ONE);
+    if values.is_empty() {
+        body.push(0);
+        return;
+    }
+    body.push(HAS_VALUES);
+    put_short(body, values.len() as u16);
+    for value in values {
+        body.extend((value.len() as u32).to_be_bytes());
+        body.extend(value);
+    }
 }
 
 fn put_string(body: &mut Vec<u8>, text: &str) {

@@ -3,8 +3,9 @@
 //! Writers on connections of their own keep a ledger of what the server acknowledged. After each
 //! restart every ledger is compared with what the server answers: an acknowledged write that is
 //! missing, a batch of which one half is there, or a row that nobody wrote is a failure. The ledger
-//! lives in this process, which the kill does not touch.
+//! lives in this process, which the kill does not touch. With `--transfers` the load is [a bank's](bank).
 
+mod bank;
 mod ledger;
 mod schema_writer;
 mod writer;
@@ -41,6 +42,9 @@ pub struct Arguments {
     /// Start of the random sequences of the writers and of the moments of the kills
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Instead of writes: so many transfers between accounts, by transactions, between one kill and the next
+    #[arg(long)]
+    transfers: Option<u64>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
@@ -56,7 +60,19 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 
 /// The form that is short enough for the test command.
 pub fn short(context: &Context) -> Result<Tally, TaskError> {
-    kill_repeatedly(&context.target, &Arguments { kills: 5, seed: 1 })
+    let writes = Arguments {
+        kills: 5,
+        seed: 1,
+        transfers: None,
+    };
+    let mut tally = kill_repeatedly(&context.target, &writes)?;
+    let transfers = Arguments {
+        kills: 2,
+        transfers: Some(2_000),
+        ..writes
+    };
+    tally.add(&kill_repeatedly(&context.target, &transfers)?);
+    Ok(tally)
 }
 
 fn kill_repeatedly(target: &Target, arguments: &Arguments) -> Result<Tally, TaskError> {
@@ -65,6 +81,9 @@ fn kill_repeatedly(target: &Target, arguments: &Arguments) -> Result<Tally, Task
         println!("  skip crash: the node under test is not ours to kill");
         tally.skipped += 1;
         return Ok(tally);
+    }
+    if let Some(transfers) = arguments.transfers {
+        return bank::kill_repeatedly(target, arguments, transfers);
     }
     let mut node = Node::start(target, "crash", &options(0))?;
     create_schema(node.address())?;
@@ -158,6 +177,26 @@ fn load_until_killed(
     let (schema_writer, outcome) = join(schema_thread);
     outcome?;
     Ok((back, schema_writer))
+}
+
+/// What came of a load until the server was killed: an error counts only before. The kill is flagged right after it is done, so a
+/// connection may break slightly earlier.
+fn unless_killed(outcome: Result<(), NativeError>, killed: &AtomicBool) -> Result<(), NativeError> {
+    let deadline = Instant::now() + REQUEST_TIMEOUT;
+    while !killed.load(Ordering::SeqCst) && Instant::now() < deadline {
+        if matches!(
+            outcome,
+            Err(NativeError::Server { .. } | NativeError::Malformed(_))
+        ) {
+            break;
+        }
+        thread::sleep(crate::process::POLL_INTERVAL);
+    }
+    if killed.load(Ordering::SeqCst) {
+        Ok(())
+    } else {
+        outcome
+    }
 }
 
 fn join<T>(thread: thread::JoinHandle<T>) -> T {

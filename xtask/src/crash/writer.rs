@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use super::ledger::{Ledger, Place, Value};
-use super::{REQUEST_TIMEOUT, Random};
+use super::{REQUEST_TIMEOUT, Random, unless_killed};
 use crate::native::{Cell, Connection, NativeError};
 
 /// Each writer owns this many partitions, so that its rows spread over the shards.
@@ -48,22 +48,7 @@ impl Writer {
     /// Writes until the connection breaks; an error counts only while the server was not killed.
     pub fn write_until(&mut self, address: SocketAddr, killed: &AtomicBool) -> Result<(), NativeError> {
         let outcome = self.write(address);
-        // The kill is flagged right after it is done, so a connection may break slightly earlier.
-        let deadline = std::time::Instant::now() + REQUEST_TIMEOUT;
-        while !killed.load(Ordering::SeqCst) && std::time::Instant::now() < deadline {
-            if matches!(
-                outcome,
-                Err(NativeError::Server { .. } | NativeError::Malformed(_))
-            ) {
-                break;
-            }
-            std::thread::sleep(crate::process::POLL_INTERVAL);
-        }
-        if killed.load(Ordering::SeqCst) {
-            Ok(())
-        } else {
-            outcome
-        }
+        unless_killed(outcome, killed)
     }
 
     fn write(&mut self, address: SocketAddr) -> Result<(), NativeError> {
@@ -222,7 +207,7 @@ fn insert(((part, key), value): (Place, Value)) -> String {
 }
 
 /// A CQL int or bigint.
-fn number(cell: &Cell) -> Result<i64, NativeError> {
+pub(super) fn number(cell: &Cell) -> Result<i64, NativeError> {
     match cell.as_deref() {
         Some(bytes) if bytes.len() == 4 || bytes.len() == 8 => {
             let negative = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
