@@ -7,13 +7,13 @@
 //! batches included ([decision 21](../../../docs/decisions/0021-materialized-views.md)).
 
 mod at_once;
+mod turn_queue;
 pub(crate) mod turns;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use foldhash::fast::RandomState;
 use helenus_engine::functions::Clock;
 use helenus_engine::views::{BaseViews, PointScratch, ViewsByTable};
 use helenus_rows::update::PackedUpdate;
@@ -21,6 +21,7 @@ use helenus_schema::{Schema, TableId};
 use helenus_types::Token;
 use tokio::sync::Notify;
 
+use self::turn_queue::TurnQueue;
 use crate::written_partitions::WrittenPartition;
 
 /// The tables with views, as this shard knows them, and who writes to them.
@@ -32,8 +33,8 @@ pub(crate) struct Views {
     has_taken: Cell<bool>,
     /// Changes with the views.
     epoch: Cell<u64>,
-    /// Partitions whose views are being computed and written in several steps. As many as requests are in flight.
-    taken: RefCell<HashSet<WrittenPartition, RandomState>>,
+    /// Partitions whose views are being computed and written in several steps, and those of transactions.
+    turns: RefCell<TurnQueue>,
     /// Tables that nobody writes to while they are truncated.
     held: RefCell<HashSet<TableId>>,
     /// How often a table with views was begun to be truncated; the same on all shards once they have heard of it.
@@ -105,13 +106,22 @@ impl Views {
     }
 
     fn is_taken(&self, (table, token): WrittenPartition) -> bool {
-        let (taken, held) = (self.taken.borrow(), self.held.borrow());
-        (!taken.is_empty() && taken.contains(&(table, token))) || (!held.is_empty() && held.contains(&table))
+        self.turns.borrow().is_taken((table, token)) || self.is_held(table)
+    }
+
+    /// Returns whether nobody writes to the table while it is truncated.
+    fn is_held(&self, table: TableId) -> bool {
+        let held = self.held.borrow();
+        !held.is_empty() && held.contains(&table)
+    }
+
+    fn are_held(&self, partitions: &[WrittenPartition]) -> bool {
+        !self.held.borrow().is_empty() && partitions.iter().any(|(table, _)| self.is_held(*table))
     }
 
     /// Returns whether anybody has a partition of the table.
     pub fn is_written_to(&self, table: TableId) -> bool {
-        self.taken.borrow().iter().any(|(taken, _)| *taken == table)
+        self.turns.borrow().taken().any(|(taken, _)| *taken == table)
     }
 
     pub fn hold(&self, table: TableId) {

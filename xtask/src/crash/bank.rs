@@ -19,13 +19,13 @@ use crate::node::{Node, Target};
 use crate::program::Tally;
 
 /// Partitions, on all shards; few enough for transfers to meet.
-const ACCOUNTS: u32 = 32;
+const ACCOUNTS: u32 = 64;
 const START: i64 = 1_000;
 /// Now and then an account has less than this.
 const AMOUNT_MAX: u32 = 100;
 
 /// So many wait for the log at the same time: a log is synced for all of them.
-const TELLERS: u32 = 24;
+const TELLERS: u32 = 64;
 
 /// An audit has the turns of all accounts, so there is not always one.
 const AUDIT_PAUSE: Duration = Duration::from_millis(10);
@@ -339,7 +339,7 @@ mod tests {
         let mut balances = vec![START; ACCOUNTS as usize];
         assert_eq!(fault(&cells(&balances)).unwrap(), None);
         balances[0] -= 1;
-        assert!(fault(&cells(&balances)).unwrap().unwrap().contains("31999"));
+        assert!(fault(&cells(&balances)).unwrap().unwrap().contains("63999"));
         (balances[0], balances[1]) = (-1, 2 * START + 1);
         assert!(fault(&cells(&balances)).unwrap().unwrap().contains("-1"));
     }

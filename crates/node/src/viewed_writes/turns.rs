@@ -17,6 +17,8 @@ use crate::built_updates::{UpdatesByShard, by_owner, malformed, packed_all};
 use crate::deadline::{Deadline, not_begun_in_time};
 use crate::shard::Shard;
 use crate::shard::mailbox::Mailbox;
+use crate::viewed_writes::Views;
+use crate::viewed_writes::turn_queue::Claim;
 use crate::write_set::{InTurn, RequiredTables, Turns};
 use crate::written_partitions::{WrittenPartition, partitions_in};
 
@@ -57,11 +59,27 @@ impl Drop for PartitionTurns {
             return;
         }
         let views = &self.shard.views;
-        for partition in &self.partitions {
-            views.taken.borrow_mut().remove(partition);
-        }
-        views.has_taken.set(!views.taken.borrow().is_empty());
+        let ready = views.turns.borrow_mut().give_back(&self.partitions);
+        views.has_taken.set(views.turns.borrow().has_taken());
+        // Before the next takes them: else who only waits until nobody has them waits for ever.
         views.given_back.notify_waiters();
+        ready.iter().for_each(|claim| claim.wake());
+    }
+}
+
+/// A claim of who waits. Dropped, it is given up, unless it was met.
+struct Waiting<'s> {
+    views: &'s Views,
+    claim: Rc<Claim>,
+    is_met: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.is_met {
+            let ready = self.views.turns.borrow_mut().leave(&self.claim);
+            ready.iter().for_each(|claim| claim.wake());
+        }
     }
 }
 
@@ -129,25 +147,52 @@ impl Shard {
         partitions: Vec<WrittenPartition>,
         deadline: Deadline,
     ) -> Result<PartitionTurns, CqlError> {
+        if deadline.is_over(self.context.clock.monotonic_ns()) {
+            return Err(not_begun_in_time());
+        }
+        let views = &self.views;
+        if self.views.are_held(&partitions) || !views.turns.borrow_mut().take_free(&partitions) {
+            self.wait_in_line(partitions.clone(), deadline).await?;
+        }
+        self.views.has_taken.set(true);
+        let turns = PartitionTurns {
+            shard: self.clone(),
+            partitions,
+        };
+        self.resolved(&turns.partitions).await?;
+        Ok(turns)
+    }
+
+    /// Takes the turns once whoever has come before has had them.
+    async fn wait_in_line(
+        &self,
+        partitions: Vec<WrittenPartition>,
+        deadline: Deadline,
+    ) -> Result<(), CqlError> {
+        let views = &self.views;
+        let mut waiting = Waiting {
+            views,
+            claim: views.turns.borrow_mut().join(partitions.clone()),
+            is_met: false,
+        };
         loop {
-            if deadline.is_over(self.context.clock.monotonic_ns()) {
-                return Err(not_begun_in_time());
+            let given_back = views.given_back.notified();
+            let is_ready = waiting.claim.is_ready();
+            if is_ready && !views.are_held(&partitions) {
+                views.turns.borrow_mut().take(&waiting.claim);
+                waiting.is_met = true;
+                return Ok(());
             }
-            let notified = self.views.given_back.notified();
-            if partitions.iter().any(|partition| self.views.is_taken(*partition)) {
-                let left = deadline.left(self.context.clock.monotonic_ns());
-                let given_back = tokio::time::timeout(left, notified);
-                given_back.await.map_err(|_| not_begun_in_time())?;
-                continue;
-            }
-            self.views.taken.borrow_mut().extend(partitions.iter().copied());
-            self.views.has_taken.set(true);
-            let turns = PartitionTurns {
-                shard: self.clone(),
-                partitions,
+            let left = deadline.left(self.context.clock.monotonic_ns());
+            let changed = async {
+                match is_ready {
+                    // For a truncation to end.
+                    true => given_back.await,
+                    false => waiting.claim.woken().await,
+                }
             };
-            self.resolved(&turns.partitions).await?;
-            return Ok(turns);
+            let in_time = tokio::time::timeout(left, changed).await;
+            in_time.map_err(|_| not_begun_in_time())?;
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use helenus_test_node::{Answer, Column, Execution, Pending, TestNode, options};
@@ -317,6 +318,54 @@ fn the_sum_of_all_accounts_is_seen_to_be_constant() {
         assert_eq!(sum, ACCOUNTS * START, "after crash {crash}");
     }
     assert!(audits > 500, "{audits}");
+}
+
+/// Symptom: a transaction that reads 32 accounts was refused after its two seconds, again and again, while others moved money between two
+/// of them: it waited for a moment at which nobody had any of a shard's accounts.
+#[test]
+fn one_for_many_partitions_is_not_overtaken_without_end() {
+    const ACCOUNTS: i32 = 32;
+    const UNDER_WAY: usize = 100;
+    const AUDITS: usize = 5;
+    let node = node();
+    for id in 0..ACCOUNTS {
+        node.run(&format!(
+            "INSERT INTO k.accounts (id, balance) VALUES ({id}, 1000)"
+        ));
+    }
+    let lets: Vec<String> = (0..ACCOUNTS)
+        .map(|id| format!("LET a{id} = (SELECT balance FROM k.accounts WHERE id = {id});"))
+        .collect();
+    let audit = transaction(&format!("{} SELECT a0.balance;", lets.join(" ")));
+    let mut pending: VecDeque<Pending> = VecDeque::new();
+    let mut transfers = 0;
+    for round in 0..AUDITS {
+        let audited = node.submit(&audit, &on_shard(round));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let waiting = {
+            let is_over = is_over.clone();
+            std::thread::spawn(move || {
+                let answer = audited.wait();
+                is_over.store(true, Ordering::SeqCst);
+                answer
+            })
+        };
+        while !is_over.load(Ordering::SeqCst) {
+            while pending.len() < UNDER_WAY {
+                transfers += 1;
+                let (from, to) = (transfers * 7 % ACCOUNTS, (transfers * 5 + 1) % ACCOUNTS);
+                pending.push_back(node.submit(&transfer(from, to, 1), &on_shard(transfers as usize)));
+            }
+            pending.pop_front().unwrap().wait();
+        }
+        assert!(matches!(waiting.join().unwrap(), Some(Answer::Rows(_))));
+    }
+    // Each of those that were there before, and a few of one shard's accounts that have not been waited for yet.
+    let transfers_max = AUDITS * UNDER_WAY * 3 / 2;
+    assert!(
+        (transfers as usize) < transfers_max,
+        "{transfers} have overtaken {AUDITS}"
+    );
 }
 
 /// A blind batch that came between a transaction's read and its write was lost, or the transaction was.
