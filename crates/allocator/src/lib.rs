@@ -1,11 +1,15 @@
 //! The allocator of every Helenus process: mimalloc, with a shorter way for what needs no more than a word's alignment.
 
+mod ahead;
+
 use std::alloc::{GlobalAlloc, Layout};
 
 use std::io;
 
 use libmimalloc_sys::{mi_malloc, mi_option_set, mi_realloc, mi_zalloc};
 use mimalloc::MiMalloc;
+
+pub use ahead::touch_ahead;
 
 pub struct Allocator;
 
@@ -35,7 +39,9 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= WORD_ALIGN {
             // SAFETY: any size will do; null says that there is no memory, as GlobalAlloc has it.
-            unsafe { mi_malloc(layout.size()).cast() }
+            let block: *mut u8 = unsafe { mi_malloc(layout.size()).cast() };
+            ahead::note(block);
+            block
         } else {
             // SAFETY: the caller's promises are passed on.
             unsafe { MiMalloc.alloc(layout) }

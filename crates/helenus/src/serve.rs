@@ -54,6 +54,8 @@ fn start(arguments: &ServeArguments) -> Result<(Server, Summary), StartupError> 
     let options = options(arguments, &config);
     if options.node.memory_bytes < AMPLE_MEMORY_BYTES {
         let _without_huge_pages_anyway = helenus_allocator::take_little();
+    } else {
+        let _touched_when_needed = helenus_allocator::touch_ahead(helenus_scheduling::give_way);
     }
     let summary = Summary {
         shards: options.node.shard_count,
