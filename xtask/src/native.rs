@@ -44,7 +44,7 @@ pub enum NativeError {
 /// One cell as it came over the wire; `None` is null.
 pub type Cell = Option<Vec<u8>>;
 
-/// What a server calls a prepared statement.
+/// Name that a server gives a prepared statement.
 pub struct PreparedId(Vec<u8>);
 
 pub struct Connection {

@@ -20,7 +20,7 @@ const LEFT_ALONE_BYTES: usize = 16 << 20;
 /// Touched beyond the last block that was seen: at 100 MB a second of new memory, 80 ms worth of it.
 const AHEAD_BYTES: usize = 8 << 20;
 
-/// What is left of that when more is touched.
+/// Part of that which is left when more is touched.
 const LEFT_BYTES: usize = 4 << 20;
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;

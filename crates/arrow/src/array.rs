@@ -16,7 +16,7 @@ pub struct Array {
 }
 
 enum Values {
-    /// Of so many bytes each, as [`write_fixed`] writes them.
+    /// Values of so many bytes each, as [`write_fixed`] writes them.
     Fixed {
         width: usize,
         bytes: Vec<u8>,
@@ -179,18 +179,7 @@ impl Array {
                 value.is_some()
             }
             Values::FixedList { dimension, element } => {
-                let end = element.length + *dimension as usize;
-                let inner = match cql_type {
-                    CqlType::Vector { element, .. } => element,
-                    other => other,
-                };
-                let elements = value.map(|value| VectorElements::new(inner, *dimension, value));
-                for value in elements.into_iter().flatten().take(*dimension as usize) {
-                    element.push(Some(value))?;
-                }
-                while element.length < end {
-                    element.push(None)?;
-                }
+                element.push_vector(*dimension, value)?;
                 value.is_some()
             }
             Values::Map {
@@ -218,6 +207,20 @@ impl Array {
         self.validity.push(is_valid);
         self.nulls += usize::from(!is_valid);
         self.length += 1;
+        Ok(())
+    }
+
+    /// Adds the elements of a vector of this array's type: as many nulls, if there is no vector.
+    fn push_vector(&mut self, dimension: u32, vector: Option<&[u8]>) -> Result<(), ArrowError> {
+        let end = self.length + dimension as usize;
+        let element = self.cql_type.clone();
+        let elements = vector.map(|vector| VectorElements::new(&element, dimension, vector));
+        for value in elements.into_iter().flatten().take(dimension as usize) {
+            self.push(Some(value))?;
+        }
+        while self.length < end {
+            self.push(None)?;
+        }
         Ok(())
     }
 

@@ -46,9 +46,9 @@ struct Transfer {
 struct Teller {
     id: u32,
     random: Random,
-    /// Of the last receipt.
+    /// Number of the last receipt.
     sequence: i64,
-    /// What was done to each account.
+    /// Sum of what was done to each account.
     moved: Vec<i64>,
     in_doubt: Option<Transfer>,
 }
@@ -280,7 +280,7 @@ fn fault(row: &[Cell]) -> Result<Option<String>, NativeError> {
     })
 }
 
-/// What the server has, beside what the tellers know: settles what was in doubt by the receipts.
+/// Compares what the server has with what the tellers know: settles what was in doubt by the receipts.
 fn verify(address: SocketAddr, tellers: &mut [Teller]) -> Result<Vec<String>, NativeError> {
     let mut connection = Connection::open(address, REQUEST_TIMEOUT)?;
     let mut wrong = Vec::new();

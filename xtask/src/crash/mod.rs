@@ -179,7 +179,7 @@ fn load_until_killed(
     Ok((back, schema_writer))
 }
 
-/// What came of a load until the server was killed: an error counts only before. The kill is flagged right after it is done, so a
+/// Outcome of a load until the server was killed: an error counts only before. The kill is flagged right after it is done, so a
 /// connection may break slightly earlier.
 fn unless_killed(outcome: Result<(), NativeError>, killed: &AtomicBool) -> Result<(), NativeError> {
     let deadline = Instant::now() + REQUEST_TIMEOUT;

@@ -33,7 +33,7 @@ use crate::unavailable::node_is_stopping;
 /// (a power cut loses up to the sync period).
 const PERIODIC_WRITE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What a periodic log has that is handed over before: some 20 us of copying for the log's thread, whose waking costs half as
+/// Bytes of a periodic log that are handed over before: some 20 us of copying for the log's thread, whose waking costs half as
 /// much again on either side.
 const PERIODIC_WRITE_BYTES: usize = 256 << 10;
 

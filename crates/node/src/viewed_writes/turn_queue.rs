@@ -1,4 +1,4 @@
-//! Who has the turns of which partitions, and who waits for them, in the order in which they came.
+//! Turns of partitions: who has them, and who waits for them, in the order in which they came.
 //!
 //! A claim is for all of its partitions at once. While it waits it keeps those for itself that nobody has and nobody has asked for before:
 //! else one for many partitions waits for a moment at which all of them are free, which never comes where others take them one by one.
@@ -26,7 +26,7 @@ pub(crate) struct TurnQueue {
 pub(crate) struct Claim {
     /// Each once.
     partitions: Vec<WrittenPartition>,
-    /// Of them: those that somebody has, or has asked for before.
+    /// Number of them that somebody has, or has asked for before.
     missing: Cell<usize>,
     woken: Notify,
 }
@@ -120,7 +120,7 @@ impl TurnQueue {
         ready
     }
 
-    /// Whoever is first misses this partition no longer.
+    /// Tells the first that waits for a partition that it is free.
     fn found(&self, partition: WrittenPartition, ready: &mut Vec<Rc<Claim>>) {
         let Some(first) = self.waiting.get(&partition).and_then(VecDeque::front) else {
             return;
@@ -131,7 +131,7 @@ impl TurnQueue {
         }
     }
 
-    /// Whether it was the first that waited.
+    /// Returns whether it was the first that waited.
     fn remove_waiting(&mut self, partition: WrittenPartition, claim: &Rc<Claim>) -> bool {
         let Some(waiting) = self.waiting.get_mut(&partition) else {
             return false;
