@@ -1,7 +1,7 @@
 //! Rows of CQL values as Arrow's IPC streaming format (Arrow Columnar Format 1.5, "Serialization and Interprocess Communication"):
 //! a message with the schema, one record batch after the other, and the end of the stream.
 //!
-//! Nothing of Arrow is needed but what is written here: the metadata of messages are FlatBuffers ([`flatbuffer`]) of three tables.
+//! Nothing of Arrow is needed but what is written here: the metadata of messages are FlatBuffers (`flatbuffer`) of three tables.
 
 mod array;
 mod error;
