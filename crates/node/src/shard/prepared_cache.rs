@@ -13,6 +13,8 @@ use helenus_schema::{Schema, TableMetadata};
 /// clients are told to prepare it again.
 pub struct PreparedCache {
     plans: HashMap<PreparedId, Entry, foldhash::fast::RandomState>,
+    /// The ids of all plans, in no order: a sample can be drawn of them.
+    places: Vec<PreparedId>,
     bytes: usize,
     bytes_max: usize,
     /// Counts look-ups; an entry's stamp is its last one.
@@ -23,6 +25,8 @@ pub struct PreparedCache {
 
 struct Entry {
     prepared: Arc<Prepared>,
+    /// Its id's among the places.
+    place: usize,
     bytes: usize,
     last_used: u64,
     /// `None` until an execution was measured.
@@ -71,6 +75,7 @@ impl PreparedCache {
         let bytes_max = (memory_bytes / MEMORY_SHARE).max(CACHE_BYTES_MIN);
         PreparedCache {
             plans: HashMap::default(),
+            places: Vec::new(),
             bytes: 0,
             bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX),
             clock: 0,
@@ -103,28 +108,39 @@ impl PreparedCache {
         self.clock += 1;
         self.remove(&prepared.id);
         while self.plans.len() >= PREPARED_STATEMENTS_MAX || self.bytes + bytes > self.bytes_max {
-            let oldest = self
-                .plans
-                .iter()
-                .take(EVICTION_SAMPLE)
-                .min_by_key(|(_, entry)| entry.last_used);
-            let Some(id) = oldest.map(|(&id, _)| id) else {
+            let Some(id) = self.oldest_of_sample() else {
                 break;
             };
             self.remove(&id);
             self.evicted += 1;
         }
         self.bytes += bytes;
+        let place = self.places.len();
+        self.places.push(prepared.id);
         self.plans.insert(
             prepared.id,
             Entry {
                 prepared,
+                place,
                 bytes,
                 last_used: self.clock,
                 cost: None,
                 misses_permille: 0,
             },
         );
+    }
+
+    /// Draws a sample, another one each time: of the same places again and again only what is always used would be left, and a batch of as
+    /// many statements would make room for itself without end.
+    fn oldest_of_sample(&self) -> Option<PreparedId> {
+        let drawn = self.clock.wrapping_add(self.evicted);
+        let sample = (0..EVICTION_SAMPLE as u64).filter_map(|number| {
+            let number = drawn.wrapping_mul(EVICTION_SAMPLE as u64).wrapping_add(number);
+            let place = scattered(number) % self.places.len().max(1) as u64;
+            let id = self.places.get(place as usize)?;
+            Some((self.plans.get(id)?.last_used, *id))
+        });
+        sample.min_by_key(|(last_used, _)| *last_used).map(|(_, id)| id)
     }
 
     /// Statements that made room for others, ever.
@@ -160,8 +176,14 @@ impl PreparedCache {
     }
 
     fn remove(&mut self, id: &PreparedId) {
-        if let Some(entry) = self.plans.remove(id) {
-            self.bytes -= entry.bytes;
+        let Some(removed) = self.plans.remove(id) else {
+            return;
+        };
+        self.bytes -= removed.bytes;
+        self.places.swap_remove(removed.place);
+        let moved = self.places.get(removed.place);
+        if let Some(moved) = moved.and_then(|id| self.plans.get_mut(id)) {
+            moved.place = removed.place;
         }
     }
 
@@ -173,11 +195,23 @@ impl PreparedCache {
             *bytes -= if is_valid { 0 } else { entry.bytes };
             is_valid
         });
+        self.places.clear();
+        for (id, entry) in &mut self.plans {
+            entry.place = self.places.len();
+            self.places.push(*id);
+        }
     }
 
     pub fn len(&self) -> usize {
         self.plans.len()
     }
+}
+
+/// Numbers one after the other to numbers all over (the last steps of SplitMix64, Steele, Lea and Flood 2014).
+fn scattered(number: u64) -> u64 {
+    let mixed = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
 }
 
 /// Returns whether the tables that a plan was made for are still the same.
@@ -198,5 +232,51 @@ pub fn is_valid(plan: &Plan, schema: &Schema) -> bool {
         Plan::Truncate(table) => is_current(table),
         Plan::Prune(plan) => is_current(plan.view()),
         Plan::Use(_) | Plan::Schema(_) | Plan::Role(_) | Plan::Describe(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use helenus_engine::functions::Clock;
+    use helenus_engine::prepare::prepare;
+
+    use super::*;
+
+    /// Bytes of each plan: some 300 fit.
+    const BYTES: usize = (CACHE_BYTES_MIN / 300) as usize;
+
+    fn prepared(number: u64) -> Arc<Prepared> {
+        let schema = Arc::new(Schema::default());
+        let text = format!("DROP KEYSPACE k{number}");
+        let prepared = prepare(&schema, None, Clock::default(), &text).unwrap();
+        Arc::new(prepared)
+    }
+
+    /// Executes a batch of these as clients do: what is not known any more is prepared again, one at a time. How many were.
+    fn prepared_again(cache: &mut PreparedCache, batch: &[Arc<Prepared>]) -> usize {
+        for again in 0..1_000 {
+            let Some(missing) = batch.iter().find(|member| cache.find(&member.id).is_none()) else {
+                return again;
+            };
+            cache.insert(missing.clone(), BYTES);
+        }
+        panic!("a batch that is prepared again without end");
+    }
+
+    /// Symptom: Temporal's conflict tests never ended, and took all memory: a batch of twenty statements was answered with UNPREPARED for each of
+    /// them in turn. One of the same sixteen places had made room each time, until nothing was left in those but what is always used.
+    #[test]
+    fn what_is_always_used_does_not_make_room_for_itself() {
+        let mut cache = PreparedCache::of_memory(0);
+        let batch: Vec<Arc<Prepared>> = (0..20).map(prepared).collect();
+        let mut again = 0;
+        for number in 0..20_000 {
+            cache.insert(prepared(1_000 + number), BYTES);
+            if number % 10 == 0 {
+                again += prepared_again(&mut cache, &batch);
+            }
+        }
+        assert!(again < 100, "{again} times in 2,000");
+        assert!(cache.bytes <= cache.bytes_max && cache.len() == cache.places.len());
     }
 }
