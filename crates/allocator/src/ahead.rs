@@ -115,8 +115,8 @@ fn touch(mut arena: Range<usize>) {
             .min(arena.end);
         let from = touched.max(seen).next_multiple_of(HUGE_PAGE_BYTES);
         if from < until {
-            // SAFETY: the addresses are a part of a mapping of the allocator's, which it never gives back; to touch a page that is there
-            // changes nothing of it, and one that is not is zero afterwards, as it would be when somebody else touched it.
+            // SAFETY: this advice changes the content of no mapping: a page that is there stays as it is, one that is not is zero, as it
+            // would be when somebody else touched it first, and what may not be written is an error.
             let populated = unsafe { madvise(from as *mut _, until - from, Advice::LinuxPopulateWrite) };
             if populated.is_err() {
                 return WATCHED.store(NOWHERE, Ordering::Relaxed);
