@@ -17,6 +17,7 @@ pub mod term;
 mod vector_value;
 pub mod views;
 
+pub mod change_log;
 pub mod clause;
 pub mod modify;
 pub mod select;

@@ -7,6 +7,7 @@
 mod auto_snapshot;
 mod built_updates;
 mod calls;
+mod change_streams;
 pub mod clients;
 mod compaction;
 mod conditional;

@@ -310,6 +310,7 @@ impl Shard {
         Some(BaseViews {
             layout: all.layout.clone(),
             views: vec![plan.clone()],
+            log: None,
         })
     }
 

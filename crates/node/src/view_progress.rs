@@ -234,7 +234,7 @@ impl Shard {
     }
 
     /// A packed row of a table of the system's that statements may not write to. None if the table is not there.
-    fn system_row(
+    pub(crate) fn system_row(
         &self,
         (keyspace, table): (&str, &str),
         (key, clustering): (&[&[u8]], &[&[u8]]),

@@ -7,6 +7,7 @@
 //! batches included ([decision 21](../../../docs/decisions/0021-materialized-views.md)).
 
 mod at_once;
+mod logged;
 mod turn_queue;
 pub(crate) mod turns;
 

@@ -3,6 +3,7 @@
 //! A schema change builds a new [`Schema`] and hands it to every shard; nothing here is ever changed in place.
 //! The crate is data and look-ups only: executing DDL, printing it and persisting it belong to the catalog.
 
+mod change_log;
 mod index;
 mod keyspace;
 mod sstable_format;
@@ -10,6 +11,7 @@ mod system_keyspaces;
 mod table;
 mod view;
 
+pub use change_log::{ChangeLogOptions, Delta, Preimage, change_log_columns, change_log_name};
 pub use index::{IndexId, IndexKind, IndexMetadata, IndexTarget};
 pub use keyspace::{KeyspaceMetadata, Replication, Schema};
 pub use sstable_format::SsTableFormat;

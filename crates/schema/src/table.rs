@@ -7,7 +7,7 @@ use std::sync::Arc;
 use helenus_types::CqlType;
 use uuid::Uuid;
 
-use crate::{IndexMetadata, SsTableFormat};
+use crate::{ChangeLogOptions, IndexMetadata, SsTableFormat};
 
 /// Identifies a table for its whole life, through renames of columns and restarts; a dropped and re-created table
 /// has another one. Part of the data folder's name, as in Cassandra.
@@ -98,7 +98,10 @@ pub struct TableParams {
     pub allow_auto_snapshot: bool,
     pub bloom_filter_fp_chance: f64,
     pub caching: BTreeMap<String, String>,
+    /// Cassandra's `cdc = true`, which nothing comes of on this node.
     pub cdc: bool,
+    /// ScyllaDB's `cdc = {...}`: the table has a log; none if `None`.
+    pub change_log: Option<ChangeLogOptions>,
     pub comment: String,
     pub compaction: BTreeMap<String, String>,
     pub compression: BTreeMap<String, String>,
@@ -214,6 +217,7 @@ impl Default for TableParams {
             bloom_filter_fp_chance: 0.01,
             caching: map(&[("keys", "ALL"), ("rows_per_partition", "NONE")]),
             cdc: false,
+            change_log: None,
             comment: String::new(),
             compaction: map(&[
                 (

@@ -14,6 +14,7 @@ use helenus_types::quoted_identifier;
 
 use super::base_table::{check_no_view, follow};
 use super::change::{DdlContext, DdlOutcome, SchemaChange};
+use super::change_log::{check_alters_no_log, follow as follow_with_log};
 use super::column_type::declared_type;
 use super::guard::{Access, Resource, check_access, check_keyspace_name, keyspace_of};
 use super::index::check_not_indexed;
@@ -56,11 +57,13 @@ pub(super) fn alter(
         name,
         "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead",
     )?;
+    check_alters_no_log(keyspace, before, &alter.action)?;
     let mut table = TableMetadata::clone(before);
     apply_action(&mut table, keyspace, &alter.action, context)?;
     let change = SchemaChange::table(SchemaChangeKind::Updated, &keyspace.name, &table.name);
     let mut after = KeyspaceMetadata::clone(keyspace);
     follow(&mut after, before, &table)?;
+    follow_with_log(&mut after, Some(before), &table, context)?;
     after.tables.insert(Arc::clone(&table.name), Arc::new(table));
     Ok(DdlOutcome::altered(schema, keyspace, after, change))
 }

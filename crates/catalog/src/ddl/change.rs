@@ -110,12 +110,21 @@ impl DdlOutcome {
         }
         let mut events = vec![change.clone()];
         for (name, table) in &after.tables {
-            let event = SchemaChange::table(SchemaChangeKind::Updated, &after.name, name);
-            let is_altered = before.tables.get(name).is_some_and(|old| old != table);
-            if is_altered && event != change {
-                events.push(event);
-            }
+            let kind = match before.tables.get(name) {
+                None => SchemaChangeKind::Created,
+                Some(old) if old != table => SchemaChangeKind::Updated,
+                Some(_) => continue,
+            };
+            events.push(SchemaChange::table(kind, &after.name, name));
         }
+        let gone = before
+            .tables
+            .keys()
+            .filter(|name| !after.tables.contains_key(*name));
+        events.extend(gone.map(|name| SchemaChange::table(SchemaChangeKind::Dropped, &after.name, name)));
+        let is_other = |event: &SchemaChange| *event != change;
+        let others: Vec<SchemaChange> = events.drain(1..).filter(is_other).collect();
+        events.extend(others);
         DdlOutcome::changed(with_keyspace(schema, after), change, events)
     }
 

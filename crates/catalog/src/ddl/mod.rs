@@ -15,6 +15,7 @@ mod table;
 mod user_type;
 
 mod base_table;
+mod change_log;
 mod view;
 
 mod index;
@@ -31,5 +32,6 @@ pub(crate) mod options;
 pub use change::{DdlContext, DdlOutcome, SchemaChange, SchemaChangeTarget, SchemaTransition};
 pub(crate) use column_type::TYPE_BEYOND_BOUNDS;
 pub(crate) use column_type::resolve_type;
+pub(crate) use options::read_change_log;
 pub use statement::{apply, schema_statement};
 pub(crate) use table::build_table;

@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::base_table::{check_no_view, check_no_views_of};
 use super::change::{DdlContext, DdlOutcome, SchemaChange};
+use super::change_log::{check_no_log, follow as follow_with_log};
 use super::column_type::{check_order, declared_type, is_native};
 use super::guard::{
     Access, KEYSPACE_NAME_LENGTH_MAX, Resource, check_access, check_keyspace_name, is_word, keyspace_of,
@@ -80,6 +81,7 @@ pub(super) fn create(
     }
     let change = SchemaChange::table(SchemaChangeKind::Created, &keyspace.name, &table.name);
     let mut after = KeyspaceMetadata::clone(keyspace);
+    follow_with_log(&mut after, None, &table, context)?;
     after.tables.insert(Arc::clone(&table.name), Arc::new(table));
     Ok(DdlOutcome::altered(schema, keyspace, after, change))
 }
@@ -114,9 +116,13 @@ pub(super) fn drop(
         "Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.",
     )?;
     check_no_views_of(keyspace, table)?;
+    check_no_log(keyspace, table, "drop")?;
     let change = SchemaChange::table(SchemaChangeKind::Dropped, &keyspace.name, &table.name);
     let mut after = KeyspaceMetadata::clone(keyspace);
     after.tables.remove(name);
+    if let Some(log) = keyspace.log_of(table) {
+        after.tables.remove(&log.name);
+    }
     Ok(DdlOutcome::altered(schema, keyspace, after, change))
 }
 

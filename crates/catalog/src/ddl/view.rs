@@ -103,6 +103,9 @@ fn base_table<'a>(
             "Cannot create materialized view '{name}' - a table with the same name already exists"
         ));
     }
+    if base.is_change_log() {
+        return Err(invalid!("Materialized views are not supported on CDC logs"));
+    }
     if base.is_counter() {
         return Err(invalid!("Materialized views are not supported on counter tables"));
     }

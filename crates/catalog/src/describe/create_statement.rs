@@ -267,7 +267,10 @@ fn options(text: &mut CqlText, params: &TableParams, has_time_to_live: bool) {
     option(text, "allow_auto_snapshot").push(params.allow_auto_snapshot);
     option(text, "bloom_filter_fp_chance").push(format_double(params.bloom_filter_fp_chance));
     option(text, "caching").map(&params.caching);
-    option(text, "cdc").push(params.cdc);
+    match params.change_log {
+        Some(change_log) => option(text, "cdc").map(&change_log.options()),
+        None => option(text, "cdc").push(params.cdc),
+    };
     option(text, "comment").quoted(&params.comment);
     option(text, "compaction").map(&params.compaction);
     option(text, "compression").map(&params.compression);

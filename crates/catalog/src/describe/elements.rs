@@ -90,11 +90,17 @@ impl<'a> Element<'a> {
             .into_iter()
             .chain(types_in_creation_order(keyspace))
             .chain(
-                by_name(keyspace.base_tables().map(Arc::as_ref), |table| &table.name)
+                by_name(tables_of_their_own(keyspace), |table| &table.name)
                     .into_iter()
                     .flat_map(|table| Self::with_parts(keyspace, table)),
             )
     }
+}
+
+/// Tables that are made by a statement of their own: logs in use come with their tables.
+fn tables_of_their_own(keyspace: &KeyspaceMetadata) -> impl Iterator<Item = &TableMetadata> {
+    let tables = keyspace.base_tables().map(Arc::as_ref);
+    tables.filter(|table| keyspace.base_of_log(table).is_none())
 }
 
 /// Sorts as Cassandra compares names: ignoring case.

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use helenus_schema::{PerPartitionRateLimit, SsTableFormat, TableParams};
+use helenus_schema::{ChangeLogOptions, PerPartitionRateLimit, SsTableFormat, TableParams};
 use serde::{Deserialize, Serialize};
+
+use crate::ddl::read_change_log;
 
 #[derive(Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -15,6 +17,9 @@ pub(super) struct StoredParams {
     bloom_filter_fp_chance: String,
     caching: BTreeMap<String, String>,
     cdc: bool,
+    /// Only where it is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change_log: Option<StoredChangeLog>,
     comment: String,
     compaction: BTreeMap<String, String>,
     compression: BTreeMap<String, String>,
@@ -46,6 +51,21 @@ struct StoredRateLimit {
     max_writes_per_second: Option<NonZeroU32>,
 }
 
+/// The option as CQL has it.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct StoredChangeLog {
+    options: BTreeMap<String, String>,
+}
+
+impl StoredChangeLog {
+    fn read(self) -> Result<ChangeLogOptions, String> {
+        let options: Vec<(String, String)> = self.options.into_iter().collect();
+        let read = read_change_log(&options).map_err(|error| error.to_string())?;
+        read.ok_or_else(|| "a change log is not enabled".to_owned())
+    }
+}
+
 impl StoredParams {
     pub fn of(params: &TableParams) -> Self {
         let params = params.clone();
@@ -55,6 +75,9 @@ impl StoredParams {
             bloom_filter_fp_chance: params.bloom_filter_fp_chance.to_string(),
             caching: params.caching,
             cdc: params.cdc,
+            change_log: params.change_log.map(|options| StoredChangeLog {
+                options: options.options(),
+            }),
             comment: params.comment,
             compaction: params.compaction,
             compression: params.compression,
@@ -89,6 +112,7 @@ impl StoredParams {
             allow_auto_snapshot: self.allow_auto_snapshot,
             caching: self.caching,
             cdc: self.cdc,
+            change_log: self.change_log.map(StoredChangeLog::read).transpose()?,
             comment: self.comment,
             compaction: self.compaction,
             compression: self.compression,

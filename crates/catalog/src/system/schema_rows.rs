@@ -227,18 +227,22 @@ fn option_values<'a>(
 
 /// Options that Cassandra has no column for are among the extensions: ScyllaDB's map of text to text, serialized.
 fn extensions(params: &TableParams) -> Cow<'_, BTreeMap<String, Vec<u8>>> {
-    let Some(limit) = params.per_partition_rate_limit else {
-        return Cow::Borrowed(&params.extensions);
-    };
-    let mut extensions = params.extensions.clone();
-    let options = limit.options();
-    let values = options
-        .iter()
-        .flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
-    let mut bytes = Vec::new();
-    write_collection(&mut bytes, 2, values);
-    extensions.insert("per_partition_rate_limit".to_owned(), bytes);
-    Cow::Owned(extensions)
+    let limit = params.per_partition_rate_limit.map(|limit| limit.options());
+    let change_log = params.change_log.map(|change_log| change_log.options());
+    let options = [("per_partition_rate_limit", limit), ("cdc", change_log)];
+    let mut extensions = Cow::Borrowed(&params.extensions);
+    for (name, options) in options {
+        let Some(options) = options else {
+            continue;
+        };
+        let values = options
+            .iter()
+            .flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
+        let mut bytes = Vec::new();
+        write_collection(&mut bytes, 2, values);
+        extensions.to_mut().insert(name.to_owned(), bytes);
+    }
+    extensions
 }
 
 fn newer_options(params: &TableParams) -> impl Iterator<Item = (&'static str, Value<'_>)> {

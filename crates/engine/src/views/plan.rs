@@ -16,19 +16,21 @@ use helenus_types::partition_key::partition_key_components;
 use super::conditions::{conditions_of, view_clause};
 use super::entry::ViewShape;
 use crate::CqlError;
+use crate::change_log::ChangeLogPlan;
 use crate::clause::slices::{KEY_BYTES_MAX, append_key, key_too_long};
 use crate::functions::Clock;
 use crate::select::{Filter, FilterEffort, RowView, bind_filters};
 use crate::term::{BoundValues, EvaluationContext};
 
-/// The tables that have views.
+/// The tables that have views or a log of their changes.
 pub type ViewsByTable = HashMap<TableId, Rc<BaseViews>, FixedState>;
 
-/// A table that has views.
+/// A table that has views, or a log of its changes: what is written to it makes rows of others.
 #[derive(Debug)]
 pub struct BaseViews {
     pub layout: TableLayout,
     pub views: Vec<ViewPlan>,
+    pub log: Option<ChangeLogPlan>,
 }
 
 /// One view of a table.
@@ -66,18 +68,23 @@ pub(super) struct ViewKey {
 }
 
 impl BaseViews {
-    /// All tables of a schema that have views. What has not changed since `before` is taken from there: this runs on shards.
+    /// All tables of a schema that have views or logs. What has not changed since `before` is taken from there: this runs on shards.
     /// `now` is what `'now'` in a condition means.
     pub fn of_schema(schema: &Schema, before: &ViewsByTable, now: Clock) -> ViewsByTable {
         let mut by_table = ViewsByTable::default();
         for keyspace in schema.keyspaces.values() {
-            for view in keyspace.views.values() {
-                if by_table.contains_key(&view.base_id) {
+            let of_views = keyspace
+                .views
+                .values()
+                .filter_map(|view| keyspace.tables.get(&view.base));
+            let with_logs = keyspace
+                .tables
+                .values()
+                .filter(|table| table.params.change_log.is_some());
+            for base in of_views.chain(with_logs) {
+                if by_table.contains_key(&base.id) {
                     continue;
                 }
-                let Some(base) = keyspace.tables.get(&view.base) else {
-                    continue;
-                };
                 let known = before.get(&base.id).filter(|known| known.is_of(keyspace, base));
                 let views = match known {
                     Some(known) => Rc::clone(known),
@@ -98,6 +105,7 @@ impl BaseViews {
         BaseViews {
             layout: TableLayout::of(base),
             views: views.collect(),
+            log: keyspace.log_of(base).and_then(|log| ChangeLogPlan::of(base, log)),
         }
     }
 
@@ -119,7 +127,14 @@ impl BaseViews {
             let table = keyspace.tables.get(&view.name);
             Arc::ptr_eq(&plan.metadata, view) && table.is_some_and(|table| Arc::ptr_eq(table, &plan.table))
         };
+        let log = self.log.as_ref().map(|log| &log.table);
+        let is_same_log = match (log, keyspace.log_of(base)) {
+            (Some(known), Some(log)) => Arc::ptr_eq(known, log),
+            (None, None) => true,
+            _ => false,
+        };
         Arc::ptr_eq(&self.layout.metadata, base)
+            && is_same_log
             && keyspace.views_of(base.id).count() == self.views.len()
             && self.views.iter().zip(keyspace.views_of(base.id)).all(is_same)
     }

@@ -5,11 +5,13 @@ use helenus_rows::deletion::DeletionTime;
 use helenus_rows::row::RowRef;
 use helenus_rows::update::Update;
 use helenus_storage::read::StoredRow;
+use helenus_types::Token;
 
 use super::changes::Changes;
 use super::compare::{CompareScratch, Compared};
 use super::plan::BaseViews;
 use crate::CqlError;
+use crate::change_log::Images;
 
 /// One row that is written.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +61,19 @@ impl BaseViews {
         self.views
             .iter()
             .any(|view| view.is_concerned(place, write.row, base))
+    }
+
+    /// Returns whether nothing but the write is to be known to log it.
+    pub fn log_without_reading(&self) -> bool {
+        self.log.as_ref().is_none_or(|log| !log.has_images())
+    }
+
+    /// Adds what the log, if there is one, tells of an update.
+    pub fn log_change(&self, token: Token, update: &Update<'_>, now_s: u32, scratch: &mut PointScratch) {
+        let log = self.log.as_ref();
+        if let Some(logged) = log.and_then(|log| log.log(token, update, &Images::default(), now_s)) {
+            scratch.changes.push(|out| out.extend_from_slice(&logged));
+        }
     }
 
     /// Adds what the views become.

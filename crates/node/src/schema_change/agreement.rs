@@ -62,6 +62,7 @@ impl Shard {
         let is_drop = !gone.is_empty();
         self.snapshot_before(Taking::Drop, before.clone(), gone).await?;
         self.forget_earlier_views(&before, &after).await?;
+        self.describe_streams(&before, &after).await?;
         let stored = owner
             .store(&mut keeper, before.clone(), transition.schema.clone())
             .await;

@@ -8,6 +8,7 @@ use helenus_storage::error::WriteError;
 use helenus_storage::read_state::{ReadProgress, ReadState};
 use helenus_types::{Token, token_of};
 
+use super::logged::LogTried;
 use super::turns::decode;
 use crate::built_updates::{malformed, packed, packed_all};
 use crate::shard::Shard;
@@ -65,6 +66,9 @@ impl Shard {
         if !views.know(&decoded) {
             return Ok(PointTried::HasToWait);
         }
+        if !views.log_without_reading() {
+            return Ok(PointTried::IsMore);
+        }
         let ViewScratch { point, tokens } = &mut *self.views.scratch.borrow_mut();
         point.begin_again();
         if views.are_concerned_by(&write) {
@@ -78,6 +82,7 @@ impl Shard {
             };
             views.change(&write, &stored, self.context.now_s(), point)?;
         }
+        views.log_change(token, &decoded, self.context.now_s(), point);
         let changes = &point.changes;
         if !changes.are_of_partitions_of_their_own(&decoded) {
             return Ok(PointTried::IsMore);
@@ -134,7 +139,11 @@ impl Shard {
             if !matches!(progress, ReadProgress::Done) {
                 return Ok(None);
             }
-            let changes = packed_all(delta.finish()?)?;
+            let mut changes = packed_all(delta.finish()?)?;
+            match self.log_at_once(&views, token, &decoded)? {
+                LogTried::Logged(logged) => changes.extend(logged),
+                LogTried::HasToWait => return Ok(None),
+            }
             if changes
                 .iter()
                 .any(|change| self.context.owner_of(change.token()) != self.context.id)

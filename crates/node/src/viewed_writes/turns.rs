@@ -307,7 +307,9 @@ impl Shard {
         self.read_delta(place, decoded.partition_key, &mut delta, chunks, deadline)
             .await?;
         pause_after(update.bytes().len()).await;
-        packed_all(delta.finish()?)
+        let mut changes = packed_all(delta.finish()?)?;
+        changes.extend(self.log_of(&views, update.token(), &decoded).await?);
+        Ok(changes)
     }
 
     /// Reads all that a delta needs.

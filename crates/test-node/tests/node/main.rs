@@ -3,6 +3,7 @@
 
 mod atomic_batches;
 mod bypass_cache;
+mod change_logs;
 mod compaction_requests;
 mod counters;
 mod deadlines;

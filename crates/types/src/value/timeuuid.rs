@@ -73,6 +73,17 @@ pub fn timeuuid_of(ticks: i64, clock_and_node: u64) -> [u8; 16] {
     bytes
 }
 
+/// The time uuid of a moment in microseconds since 1970, as near to it as time uuids come (1582 to 5236); `seed` tells those of one moment
+/// apart.
+pub fn timeuuid_of_us(timestamp_us: i64, seed: u64) -> [u8; 16] {
+    const TICKS_MAX: i64 = (1 << 60) - 1;
+    let ticks = timestamp_us
+        .saturating_add(UUID_EPOCH_MS * 1000)
+        .saturating_mul(10)
+        .clamp(0, TICKS_MAX);
+    timeuuid_of(ticks, seed & 0x3fff_ffff_ffff_ffff | 1 << 63)
+}
+
 fn ticks_of_ms(timestamp_ms: i64) -> i64 {
     timestamp_ms
         .wrapping_add(UUID_EPOCH_MS)

@@ -57,6 +57,22 @@ enum Strategy {
     Unified,
 }
 
+/// Of logs of changes, whose rows all expire after the same time: in windows of an hour, as ScyllaDB has it.
+pub(crate) fn of_change_log() -> BTreeMap<String, String> {
+    let class = format!("{PACKAGE}{}", Strategy::TimeWindow.name());
+    [
+        ("class", class.as_str()),
+        ("compaction_window_size", "60"),
+        ("compaction_window_unit", "MINUTES"),
+        ("expired_sstable_check_frequency_seconds", "1800"),
+        ("max_threshold", "32"),
+        ("min_threshold", "4"),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .collect()
+}
+
 /// Completes the options: the strategy's full name, and thresholds where it has them. Their values are checked by
 /// [`validate`].
 pub(super) fn read(entries: &[(String, String)]) -> Result<BTreeMap<String, String>, CqlError> {

@@ -73,7 +73,7 @@ impl<'a> PropertyReader<'a> {
         Ok(Some(value))
     }
 
-    fn find(self, name: &str) -> Option<&'a PropertyValue> {
+    pub fn find(self, name: &str) -> Option<&'a PropertyValue> {
         self.0
             .iter()
             .find(|property| property.name == name)

@@ -1,11 +1,11 @@
 //! The options of a table.
 
-use helenus_cql::ast::Property;
+use helenus_cql::ast::{Property, PropertyValue};
 use helenus_engine::CqlError;
 use helenus_schema::{SsTableFormat, TableParams};
 use helenus_types::value::floating::format_double;
 
-use super::{PropertyReader, caching, compaction, compression, rate_limit, retry_policy};
+use super::{PropertyReader, caching, change_log, compaction, compression, rate_limit, retry_policy};
 
 /// Every name that may follow `WITH` on a table.
 pub(crate) const TABLE_PROPERTIES: [&str; 22] = [
@@ -109,7 +109,7 @@ impl TableOptions {
             retry("additional_write_policy")?,
         );
         replace(&mut params.crc_check_chance, reader.double("crc_check_chance")?);
-        replace(&mut params.cdc, reader.boolean("cdc")?);
+        change_log_options(&mut params, reader)?;
         replace(
             &mut params.read_repair,
             reader.text("read_repair")?.map(read_repair).transpose()?,
@@ -175,6 +175,19 @@ impl TableOptions {
             at_least("memtable_flush_period_in_ms", self.memtable_flush_period_in_ms, 0)?;
         Ok(params)
     }
+}
+
+/// `cdc = true` is Cassandra's, a map ScyllaDB's, and `false` the end of both.
+fn change_log_options(params: &mut TableParams, reader: PropertyReader<'_>) -> Result<(), CqlError> {
+    if let Some(PropertyValue::Map(entries)) = reader.find("cdc") {
+        params.change_log = change_log::read(entries)?;
+        return Ok(());
+    }
+    if let Some(is_on) = reader.boolean("cdc")? {
+        params.cdc = is_on;
+        params.change_log = params.change_log.filter(|_| is_on);
+    }
+    Ok(())
 }
 
 fn replace<T>(place: &mut T, value: Option<T>) {
