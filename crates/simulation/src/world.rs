@@ -2,6 +2,7 @@
 
 mod accounts;
 mod cells;
+mod change_logs;
 mod check;
 mod counters;
 mod crowds;
@@ -334,6 +335,7 @@ impl World {
         for text in views::CREATE {
             self.change_schema(node, text).await?;
         }
+        self.change_schema(node, change_logs::CREATE).await?;
         self.create_vectors(node).await?;
         let text = "CREATE KEYSPACE v WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} \
                     AND durable_writes = false";
@@ -369,7 +371,7 @@ impl World {
                 ));
             }
         }
-        match self.below(80) {
+        match self.below(84) {
             0 => self.create_table(node).await,
             1 => self.drop_table(node).await,
             2 | 3 => self.truncate(node).await,
@@ -385,6 +387,7 @@ impl World {
                 Ok(())
             }
             50..60 => self.write_viewed(node).await,
+            60..64 => self.write_logged(node).await,
             _ => self.write(node).await,
         }
     }

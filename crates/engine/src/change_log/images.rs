@@ -37,12 +37,6 @@ impl Images {
             .filter(|row| !row.is_empty())
             .map_or(RowRef::EMPTY, |row| RowRef::new(row))
     }
-
-    /// What tells two writes apart that are the same and met other rows.
-    pub(super) fn bytes(&self) -> impl Iterator<Item = &[u8]> {
-        let rows = self.rows.iter().map(|(_, row)| row.as_slice());
-        std::iter::once(self.static_row.as_slice()).chain(rows)
-    }
 }
 
 impl RowSink for Images {

@@ -37,7 +37,6 @@ impl ChangeLogPlan {
             images,
             now_s,
         };
-        let hash = writing.hash();
         let mut logged = Vec::new();
         let stream = Streams::get().of(token);
         let mut builder = UpdateBuilder::new(&mut logged, self.table.id, &stream, DeletionTime::LIVE);
@@ -48,7 +47,8 @@ impl ChangeLogPlan {
             rows.extend(group.rows.iter().map(|row| self.delta(row)));
             rows.extend(writing.postimages(groups, place));
             // Times beyond those that a time uuid has come to the same one.
-            let time = timeuuid_of_us(group.timestamp_us, hash.wrapping_add(place as u64));
+            let seed = writing.hash(&rows).wrapping_add(place as u64);
+            let time = timeuuid_of_us(group.timestamp_us, seed);
             writing.put(&mut builder, time, group.timestamp_us, rows);
         }
         Some(logged)
@@ -66,13 +66,24 @@ impl ChangeLogPlan {
 }
 
 impl<'u> Writing<'_, 'u> {
-    /// Tells writes of one time apart. The same write again, on the same rows, is told of by the same rows of the log.
-    fn hash(&self) -> u64 {
-        let [mut hash, _] = murmur3_x64_128(self.update.as_bytes());
-        for row in self.images.bytes() {
-            let [of_row, _] = murmur3_x64_128(row);
-            hash = hash.rotate_left(7) ^ of_row;
+    /// Tells writes of one time apart. The same write again, on the same rows, is told of by the same rows of the log, on whatever node
+    /// and at whatever time: so a client that tries again under its own timestamp is told of once.
+    fn hash(&self, rows: &[LoggedRow<'u>]) -> u64 {
+        let mut content = self.update.partition_key.to_vec();
+        let mut put = |bytes: &[u8]| {
+            content.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            content.extend_from_slice(bytes);
+        };
+        for row in rows {
+            put(&[row.operation as u8]);
+            put(&row.ttl_s.to_le_bytes());
+            row.clustering.into_iter().for_each(&mut put);
+            for (column, value) in &row.cells {
+                put(&column.0.to_le_bytes());
+                put(value);
+            }
         }
+        let [hash, _] = murmur3_x64_128(&content);
         hash
     }
 

@@ -1,5 +1,6 @@
 //! A history from a seed: tables, what is written to them and read of them, and what happens in between.
 
+mod change_logs;
 mod counters;
 mod expressions;
 mod index_queries;
@@ -129,6 +130,11 @@ pub fn generate(seed: u64, steps: usize, audience: Audience) -> Script {
             script.steps.push(statement(view.create));
             subject.view = Some(view.name);
         }
+        if audience == Audience::Nodes && !subject.shows_clock() {
+            subject.change_log = change_logs::log(&chance, &subject.table);
+            let alter = subject.change_log.as_ref().map(|log| log.alter.clone());
+            script.steps.extend(alter.map(statement));
+        }
         // A deleted counter comes back with the next increment once its tombstone is gone, which a compaction decides; and so does
         // what a row of a view once had, when the row comes back to where it was (decision 21).
         let keeps_tombstones =
@@ -195,6 +201,7 @@ pub fn generate(seed: u64, steps: usize, audience: Audience) -> Script {
                 0 if audience == Audience::Nodes => format!("PRUNE MATERIALIZED VIEW {view}"),
                 _ => format!("SELECT * FROM {view}"),
             }),
+            70..74 if let Some(log) = &subject.change_log => statement(log.select.clone()),
             _ => Step::Statement(reads::read(&chance, subject).finish()),
         };
         script.steps.push(step);
@@ -206,6 +213,9 @@ pub fn generate(seed: u64, steps: usize, audience: Audience) -> Script {
             .push(statement(format!("SELECT * FROM {}", subject.name)));
         if let Some(view) = &subject.view {
             script.steps.push(statement(format!("SELECT * FROM {view}")));
+        }
+        if let Some(log) = &subject.change_log {
+            script.steps.push(statement(log.select.clone()));
         }
     }
     if has_transactions {

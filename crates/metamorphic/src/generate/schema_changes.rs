@@ -5,6 +5,7 @@ use helenus_storage_model::Chance;
 use helenus_types::{CqlType, quoted_identifier};
 
 use super::Audience;
+use super::change_logs;
 use super::indexes;
 use super::subject::Subject;
 use super::timestamps::Timestamps;
@@ -25,6 +26,7 @@ pub fn change(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestamp
             subject.indexes.clear();
             let mut texts = vec![format!("DROP TABLE {}", subject.name), subject.create.clone()];
             texts.extend(subject.vector_index.clone());
+            texts.extend(subject.change_log.as_ref().map(|log| log.alter.clone()));
             texts
         }
         2..5 => drop_column(chance, subject, timestamps),
@@ -121,6 +123,9 @@ fn add_column(chance: &Chance, subject: &mut Subject) -> Vec<String> {
             }
         }
     };
+    if subject.change_log.is_some() && change_logs::shows_clock(&column.cql_type) {
+        return Vec::new();
+    }
     let is_taken = |other: &ColumnMetadata| other.name == column.name;
     if subject.table.columns.iter().chain(&subject.dropped).any(is_taken) {
         return Vec::new();

@@ -6,6 +6,7 @@ use helenus_schema::{ColumnMetadata, TableMetadata};
 use helenus_storage_model::Chance;
 use helenus_types::{CqlType, quoted_identifier};
 
+use super::change_logs::ChangeLog;
 use super::text::Text;
 use super::values;
 use super::{Audience, Flavour};
@@ -48,6 +49,8 @@ pub struct Subject {
     pub vector_index: Option<String>,
     /// Its materialized view, qualified, if it has one.
     pub view: Option<String>,
+    /// The log of its changes, if it has one.
+    pub change_log: Option<ChangeLog>,
     partition_keys: Vec<Vec<Value>>,
     /// By clustering column.
     clusterings: Vec<Vec<Value>>,
@@ -88,6 +91,7 @@ impl Subject {
             is_conditional: flavour == Flavour::Broad && chance.one_in(CONDITIONAL_ONE_IN),
             vector_index: None,
             view: None,
+            change_log: None,
             original: table.clone(),
             create,
             deletes_counters: chance.one_in(2),

@@ -155,7 +155,7 @@ impl Model {
             let of_view = name.clone();
             let facts = self.tables.entry(name).or_insert_with(|| Some(Facts::default()));
             let is_known = table.columns.iter().all(|column| is_known(&column.cql_type));
-            if views.contains(&of_view) || !is_known {
+            if views.contains(&of_view) || table.is_change_log() || !is_known {
                 *facts = None;
             } else if let Some(facts) = facts {
                 facts.follow(table);

@@ -79,6 +79,7 @@ impl World {
         self.check_registers(node).await?;
         self.check_accounts(node).await?;
         self.check_views(node).await?;
+        self.check_change_log(node).await?;
         self.check_indexes(node).await?;
         self.check_vectors(node).await?;
         self.report.sstables += self.count_sstables();

@@ -44,9 +44,7 @@ pub(super) type Rows = Vec<Vec<Option<Vec<u8>>>>;
 impl World {
     pub(super) async fn write_viewed(&mut self, node: &SimulatedNode) -> Held<()> {
         while self.viewed_under_way.len() as u64 > self.below(UNDER_WAY_MAX) {
-            let index = self.below(self.viewed_under_way.len() as u64) as usize;
-            let sent = self.viewed_under_way.swap_remove(index);
-            self.settle_viewed(sent).await?;
+            self.settle_any_viewed().await?;
         }
         let (text, limit) = match self.below(60) {
             0 => ("TRUNCATE k.viewed".to_owned(), TRUNCATE_TIMEOUT),
@@ -72,11 +70,26 @@ impl World {
             _ => (self.viewed_statement(), WRITE_TIMEOUT),
         };
         let answer = self.submit(node, &text, Execution::default(), limit + LATE_MAX);
-        self.viewed_under_way.push(ViewedWrite { text, answer });
+        self.note_viewed(text, answer);
         Ok(())
     }
 
+    pub(super) fn note_viewed(&mut self, text: String, answer: JoinHandle<Held<Answer>>) {
+        self.viewed_under_way.push(ViewedWrite { text, answer });
+    }
+
+    pub(super) async fn settle_any_viewed(&mut self) -> Held<()> {
+        let index = self.below(self.viewed_under_way.len() as u64) as usize;
+        let sent = self.viewed_under_way.swap_remove(index);
+        self.settle_viewed(sent).await
+    }
+
     fn viewed_statement(&self) -> String {
+        self.statement_about("k.viewed")
+    }
+
+    /// A write to a table of the columns `p`, `c`, `a` and `b`.
+    pub(super) fn statement_about(&self, table: &str) -> String {
         let (p, c) = (self.below(6), self.below(3));
         let using = match self.below(3) {
             0 => format!(" USING TIMESTAMP {}", 1 + self.below(50)),
@@ -88,12 +101,12 @@ impl World {
         };
         let b = self.below(100);
         match self.below(10) {
-            0..4 => format!("INSERT INTO k.viewed (p, c, a, b) VALUES ({p}, {c}, {a}, {b}){using}"),
-            4 | 5 => format!("UPDATE k.viewed{using} SET a = {a} WHERE p = {p} AND c = {c}"),
-            6 => format!("UPDATE k.viewed{using} SET b = {b} WHERE p = {p} AND c = {c}"),
-            7 => format!("DELETE FROM k.viewed{using} WHERE p = {p} AND c = {c}"),
-            8 => format!("DELETE FROM k.viewed{using} WHERE p = {p} AND c > {c}"),
-            _ => format!("DELETE FROM k.viewed{using} WHERE p = {p}"),
+            0..4 => format!("INSERT INTO {table} (p, c, a, b) VALUES ({p}, {c}, {a}, {b}){using}"),
+            4 | 5 => format!("UPDATE {table}{using} SET a = {a} WHERE p = {p} AND c = {c}"),
+            6 => format!("UPDATE {table}{using} SET b = {b} WHERE p = {p} AND c = {c}"),
+            7 => format!("DELETE FROM {table}{using} WHERE p = {p} AND c = {c}"),
+            8 => format!("DELETE FROM {table}{using} WHERE p = {p} AND c > {c}"),
+            _ => format!("DELETE FROM {table}{using} WHERE p = {p}"),
         }
     }
 

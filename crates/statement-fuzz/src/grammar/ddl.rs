@@ -12,7 +12,7 @@ const REPLICATIONS: [&str; 4] = [
     "{'class': 'Nothing'}",
 ];
 
-const OPTIONS: [&str; 28] = [
+const OPTIONS: [&str; 31] = [
     "comment = 'a comment'",
     "gc_grace_seconds = 0",
     "gc_grace_seconds = -1",
@@ -41,6 +41,9 @@ const OPTIONS: [&str; 28] = [
     "extensions = {'a': '0xcafe'}",
     "nonsense = 'value'",
     "cdc = false",
+    "cdc = {'enabled': 'true'}",
+    "cdc = {'enabled': 'true', 'preimage': 'full', 'postimage': 'true', 'ttl': '5'}",
+    "cdc = {'enabled': 'true', 'preimage': 'true', 'delta': 'keys'}",
 ];
 
 const JAVA: &str = "LANGUAGE java AS 'return 1;'";
