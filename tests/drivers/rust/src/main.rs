@@ -1,5 +1,6 @@
-//! The ScyllaDB Rust driver as an application uses it: types, paging, batches, errors, events, restart.
+//! The ScyllaDB Rust driver as an application uses it: types, paging, batches, errors, events, restart; and its library for CDC.
 
+mod change_log;
 mod collections;
 mod errors;
 mod natives;
@@ -44,6 +45,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("schema events", |session| Box::pin(schema::events(session))),
     ("compression", |session| Box::pin(rows::compression(session))),
     ("tracing", |session| Box::pin(rows::tracing(session))),
+    ("change log", |session| Box::pin(change_log::change_log(session))),
 ];
 
 #[tokio::main(flavor = "current_thread")]
