@@ -14,4 +14,4 @@ pub mod wire;
 mod wire_client;
 mod workload;
 
-pub use workload::View;
+pub use workload::{Logged, View};

@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use crate::requests::Asked;
 use crate::workload::{
-    COLUMNS, INSERT_ACCOUNT, TRANSFER, VALUE_BYTES, View, conditional_statement, count_statement,
+    COLUMNS, INSERT_ACCOUNT, Logged, TRANSFER, VALUE_BYTES, View, conditional_statement, count_statement,
     create_statements, insert_statement, other_column_statement, select_statement,
 };
 
@@ -37,6 +37,8 @@ pub struct SimpleQueryOptions {
     pub condition: Option<Condition>,
     /// Writes change a materialized view.
     pub view: Option<View>,
+    /// Writes are logged.
+    pub logged: Option<Logged>,
     /// Transactions move an amount from a row of one shard to a row of another.
     pub transfer: bool,
     pub asked: Asked,
@@ -54,6 +56,7 @@ impl Default for SimpleQueryOptions {
             counters: false,
             condition: None,
             view: None,
+            logged: None,
             transfer: false,
             asked: Asked::Execute,
             rows_in: RowsIn::Memtable,
@@ -164,7 +167,8 @@ async fn measure(
     counter: &dyn AllocationCounter,
 ) -> io::Result<SimpleQueryReport> {
     let mut line = Line::new(shard);
-    for statement in create_statements(options.view) {
+    let log = options.logged.map(Logged::statement);
+    for statement in create_statements(options.view).into_iter().chain(log) {
         let parameters = QueryParameters::new(Consistency::One);
         let query = frame(Opcode::Query, |out| {
             write_query(out, VERSION, &statement, &parameters, BindValues::NONE)

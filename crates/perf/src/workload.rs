@@ -14,6 +14,26 @@ pub enum View {
     OtherColumn,
 }
 
+/// What a log has of each write to its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Logged {
+    /// The write.
+    Delta,
+    /// Also the row before it and after it.
+    Images,
+}
+
+impl Logged {
+    /// Gives the table a log.
+    pub fn statement(self) -> String {
+        let images = match self {
+            Logged::Delta => "",
+            Logged::Images => ", 'preimage': 'full', 'postimage': 'true'",
+        };
+        format!("ALTER TABLE perf.cf WITH cdc = {{'enabled': 'true'{images}}}")
+    }
+}
+
 pub fn create_statements(view: Option<View>) -> Vec<String> {
     let counters: Vec<String> = (0..COLUMNS).map(|column| format!("c{column} counter")).collect();
     let columns: Vec<String> = (0..COLUMNS).map(|column| format!("c{column} blob")).collect();

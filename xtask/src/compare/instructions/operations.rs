@@ -61,6 +61,16 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
             "-",
         ),
         (
+            "write that is logged (CDC)",
+            &["--write", "--cdc", "delta"][..],
+            "-",
+        ),
+        (
+            "the same, with the row before and after",
+            &["--write", "--cdc", "images"][..],
+            "-",
+        ),
+        (
             "transfer between two shards, a transaction",
             &["--transfer"][..],
             "-",

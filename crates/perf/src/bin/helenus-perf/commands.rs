@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use helenus_perf::View;
 use helenus_perf::canned;
 use helenus_perf::compaction::{self, CompactionOptions, Shape};
 use helenus_perf::fast_forward::DataSet;
@@ -16,6 +15,7 @@ use helenus_perf::requests::Asked;
 use helenus_perf::simple_query::{self, Condition, RowsIn, SimpleQueryOptions};
 use helenus_perf::vectors::{self, VectorsOptions};
 use helenus_perf::wire::{self, WireOptions};
+use helenus_perf::{Logged, View};
 use serde::Serialize;
 
 use crate::allocator::COUNTER;
@@ -34,6 +34,9 @@ pub struct SimpleQueryArguments {
     /// Writes to a table with a materialized view.
     #[arg(long, value_enum, conflicts_with_all = ["write", "counters", "lwt"])]
     view: Option<View>,
+    /// Writes to a table with a log of its changes.
+    #[arg(long, value_enum, requires = "write")]
+    cdc: Option<Logged>,
     /// Transactions over two shards.
     #[arg(long, conflicts_with_all = ["write", "counters", "lwt", "view"])]
     transfer: bool,
@@ -67,6 +70,7 @@ impl SimpleQueryArguments {
             counters: self.counters,
             condition: self.lwt,
             view: self.view,
+            logged: self.cdc,
             transfer: self.transfer,
             asked: self.asked,
             rows_in: match (self.flush, self.cached, self.cold) {
