@@ -14,7 +14,7 @@ pub enum View {
     OtherColumn,
 }
 
-/// What a log has of each write to its table.
+/// Content of a log of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Logged {
     /// The write.

@@ -18,7 +18,7 @@ pub struct ChangeLogOptions {
     pub ttl_s: u32,
 }
 
-/// What a log has of a row as it was before a write.
+/// Part of a row as it was before a write that a log has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preimage {
     None,
@@ -27,7 +27,7 @@ pub enum Preimage {
     Full,
 }
 
-/// What a log has of the write itself.
+/// Part of the write itself that a log has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delta {
     /// All that it writes.

@@ -12,4 +12,4 @@ mod streams;
 
 pub use images::Images;
 pub use plan::ChangeLogPlan;
-pub use streams::{STREAM_COUNT, StreamId, Streams};
+pub use streams::{StreamId, Streams};

@@ -39,7 +39,7 @@ pub(super) struct LoggedRow<'u> {
     pub cells: Vec<LoggedCell<'u>>,
 }
 
-/// What was written under one timestamp.
+/// All that was written under one timestamp.
 #[derive(Debug)]
 pub(super) struct Group<'u> {
     pub timestamp_us: i64,
@@ -50,7 +50,7 @@ pub(super) struct Group<'u> {
 #[derive(Debug, Default)]
 pub(super) struct Operations<'u>(pub Vec<Group<'u>>);
 
-/// What a row is given under one timestamp and with one time to live.
+/// All that a row is given under one timestamp and with one time to live.
 struct Part<'u> {
     timestamp_us: i64,
     ttl_s: u32,

@@ -30,7 +30,7 @@ pub(super) struct LoggedColumn {
     pub base: ColumnId,
     pub is_static: bool,
     pub form: Form,
-    /// What is written to it; of one of several cells the cells, as one value.
+    /// The value that is written to it; of one of several cells the cells, as one value.
     pub value: ColumnId,
     /// True where it is deleted.
     pub deleted: ColumnId,

@@ -15,7 +15,7 @@ use super::operations::{Group, LoggedCell, LoggedRow, Operation, Operations};
 use super::plan::{ChangeLogPlan, LoggedColumn};
 use super::streams::Streams;
 
-/// What is common to all rows of a write's log.
+/// Ingredients of all rows of a write's log.
 struct Writing<'w, 'u> {
     plan: &'w ChangeLogPlan,
     update: &'w Update<'u>,

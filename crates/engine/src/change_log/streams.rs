@@ -9,7 +9,7 @@ use helenus_types::{Token, token_of};
 
 /// Streams of a node: as ScyllaDB has for each of its shards. A day of one is one partition, and who follows a log asks for each
 /// of them.
-pub const STREAM_COUNT: usize = 256;
+const STREAM_COUNT: usize = 256;
 
 /// The key of a stream's partition: the first token of its range, then a number under which its own token lies there, then the version of
 /// this form, as ScyllaDB's begin and end.

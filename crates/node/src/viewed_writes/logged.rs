@@ -1,4 +1,4 @@
-//! What logs of changes tell of a write: with the rows as they were before it, where they have such.
+//! Logs of changes: what they tell of a write, with the rows as they were before it, where they have such.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::shard::Shard;
 
 /// Outcome for the log of a table's changes, within the turn of a write.
 pub(super) enum LogTried {
-    /// What there is to be written to it.
+    /// Nothing is left to be read; with the change of the log, if it has one.
     Logged(Option<PackedUpdate>),
     /// Nothing was done: rows are to be read first.
     HasToWait,

@@ -17,7 +17,7 @@ const LOG: &str = "SELECT \"cdc$time\", \"cdc$operation\", p, c, a, \"cdc$delete
 /// A time after which nothing was.
 const NEVER: i128 = i128::MIN;
 
-/// What the log makes of a partition.
+/// A partition as the log makes it.
 #[derive(Default)]
 struct Partition {
     /// Ranges of clusterings, both bounds included, and when they were deleted.

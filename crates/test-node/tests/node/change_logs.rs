@@ -301,7 +301,7 @@ fn images_show_rows_before_and_after() {
     );
 }
 
-/// What memory does not have whole takes the other way.
+/// Rows that memory does not have whole are read on the way of several steps.
 #[test]
 fn images_of_collections_and_statics_are_of_what_the_write_changes() {
     let node = node_with(
@@ -565,7 +565,7 @@ fn what_cannot_have_a_log_is_refused_by_name() {
     assert!(node.schema().table("k", "taken").is_none());
 }
 
-/// What DESCRIBE says makes the tables again, and the log comes with its table.
+/// DESCRIBE's statements make the tables again, and the log comes with its table.
 #[test]
 fn a_description_makes_table_and_log_again() {
     let mut node = node_with(

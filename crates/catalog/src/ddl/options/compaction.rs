@@ -57,7 +57,7 @@ enum Strategy {
     Unified,
 }
 
-/// Of logs of changes, whose rows all expire after the same time: in windows of an hour, as ScyllaDB has it.
+/// Windows of an hour, as ScyllaDB has them for logs of changes: their rows all expire after the same time.
 pub(crate) fn of_change_log() -> BTreeMap<String, String> {
     let class = format!("{PACKAGE}{}", Strategy::TimeWindow.name());
     [
