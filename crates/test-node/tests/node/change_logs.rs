@@ -601,6 +601,8 @@ fn a_description_makes_table_and_log_again() {
 /// Statements on `k.t (p, c, s static, v, w, m, PRIMARY KEY (p, c))`, with timestamps in any order.
 struct Statements {
     random: SeededRandom,
+    /// True if each has one of few timestamps, so that many have the same; else half of them have the node's.
+    has_own_times: bool,
 }
 
 impl Statements {
@@ -610,7 +612,7 @@ impl Statements {
 
     fn timestamp(&self) -> String {
         match self.below(2) {
-            0 => String::new(),
+            0 if !self.has_own_times => String::new(),
             _ => format!("USING TIMESTAMP {} ", 1 + self.below(50)),
         }
     }
@@ -633,7 +635,7 @@ impl Statements {
                 c + n
             ),
             9 => format!("DELETE FROM k.t {timestamp}WHERE p = {p}"),
-            _ => format!("UPDATE k.t SET s = {n} WHERE p = {p}"),
+            _ => format!("UPDATE k.t {timestamp}SET s = {n} WHERE p = {p}"),
         }
     }
 
@@ -767,6 +769,7 @@ fn a_log_done_again_makes_the_same_table() {
         make_logged_table(&node);
         let statements = Statements {
             random: SeededRandom::new(seed),
+            has_own_times: seed % 2 == 0,
         };
         let mut history = Vec::new();
         for step in 0..160 {
@@ -805,12 +808,13 @@ fn a_crash_leaves_a_log_of_what_is_there() {
         make_logged_table(&node);
         let statements = Statements {
             random: SeededRandom::new(seed),
+            has_own_times: seed % 2 == 0,
         };
-        for round in 0..5 {
+        for round in 0..8 {
             for _ in 0..20 {
                 node.run(&statements.next());
             }
-            let pending: Vec<_> = (0..8)
+            let pending: Vec<_> = (0..60)
                 .map(|_| node.submit(&statements.next(), &Execution::default()))
                 .collect();
             node.crash();
