@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::base_table::{check_no_view, check_no_views_of};
 use super::change::{DdlContext, DdlOutcome, SchemaChange};
 use super::column_type::{check_order, declared_type, is_native};
+use super::expiration;
 use super::guard::{
     Access, KEYSPACE_NAME_LENGTH_MAX, Resource, check_access, check_keyspace_name, is_word, keyspace_of,
 };
@@ -230,6 +231,7 @@ fn build(
         next_column_id: ColumnId(0),
         dropped_columns: Vec::new(),
         indexes: Vec::new(),
+        expiration_column: None,
         params,
     };
     place_columns(
@@ -239,6 +241,7 @@ fn build(
         clustering,
         &create.options.clustering_order,
     )?;
+    expiration::declare(&mut table, &create.columns)?;
     Ok(table)
 }
 

@@ -160,6 +160,7 @@ impl Column {
             cql_type,
             place,
             indexes: Vec::new(),
+            expiration_column: None,
         }
     }
 
