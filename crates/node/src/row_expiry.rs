@@ -53,14 +53,15 @@ struct Expiry {
 }
 
 impl Decide for Expiry {
-    type Answer = ();
+    /// Counts the rows that are deleted.
+    type Answer = u64;
 
     fn partitions(&self) -> &[Token] {
         &self.tokens
     }
 
-    fn run(&mut self, shard: &Rc<Shard>) -> Result<Run<()>, CqlError> {
-        let mut updates = Vec::new();
+    fn run(&mut self, shard: &Rc<Shard>) -> Result<Run<u64>, CqlError> {
+        let (mut updates, mut rows) = (Vec::new(), 0);
         // As of now: the table may have lost its TTL column, or have another.
         let schema = shard.schema();
         if let Some(table) = schema.table_by_id(self.table) {
@@ -84,6 +85,7 @@ impl Decide for Expiry {
                     }
                 }
                 for still_expired in expired.take() {
+                    rows += still_expired.rows.len() as u64;
                     updates.push(packed(
                         still_expired.token,
                         still_expired.deletion_of(self.table),
@@ -93,7 +95,7 @@ impl Decide for Expiry {
         }
         Ok(Run::Decided {
             updates: Updates::OfSeveral(updates),
-            answer: (),
+            answer: rows,
         })
     }
 
@@ -190,7 +192,9 @@ impl Shard {
         };
         // The one place where these deletions are handed to those who write: whoever tells others what clients did has to
         // know from here on that none did this.
-        self.decide(&mut expiry, Deadline::ENDLESS).await
+        let deleted = self.decide(&mut expiry, Deadline::ENDLESS).await?;
+        self.context.metrics.count_expired_rows(deleted);
+        Ok(())
     }
 }
 

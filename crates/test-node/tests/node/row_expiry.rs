@@ -1,20 +1,25 @@
 //! Tables with a TTL column: a row is gone once the time has come that the column says, wherever it is stored and however it is
 //! read; what is written later is a new row, and what nobody reads any more is deleted behind that.
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use helenus_protocol::ErrorCode;
 use helenus_storage::store::{CompactionKind, CompactionRequest};
-use helenus_test_node::{Answer, Execution, TestNode, options};
+use helenus_test_node::{Answer, Execution, HookedDisk, TestNode, options};
 use helenus_tools::host::Host;
-use helenus_vfs::{ManualClock, MemoryDisk};
+use helenus_vfs::{Disk, ManualClock, MemoryDisk};
 
 /// Where the clock begins.
 const START_S: i64 = 1_700_000_000;
 
 /// The job has a pass every minute.
 const PASS_S: u64 = 61;
+
+/// Rows that tell when a pass is over: enough for each shard to have some.
+const ROWS_OF_PASS: i64 = 40;
 
 /// Longer than the job takes on a slow machine, by the system's clock.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -46,8 +51,12 @@ struct Expiring {
 impl Expiring {
     /// A node with `k.t`, whose rows expire by `e`.
     fn new(shards: u16, expiration_type: &str) -> Expiring {
+        Expiring::on(Arc::new(MemoryDisk::new()), shards, expiration_type)
+    }
+
+    fn on(disk: Arc<dyn Disk>, shards: u16, expiration_type: &str) -> Expiring {
         let clock = Arc::new(ManualClock::starting_at(START_S * 1_000_000));
-        let node = TestNode::start(options(shards, Arc::new(MemoryDisk::new()), clock.clone())).unwrap();
+        let node = TestNode::start(options(shards, disk, clock.clone())).unwrap();
         node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
         node.run(&format!(
             "CREATE TABLE k.t (p int, c int, s int static, v int, w int, m map<int, int>, e {expiration_type} TTL, \
@@ -127,10 +136,10 @@ impl Expiring {
         self.run("CREATE TABLE IF NOT EXISTS k.zz (p int PRIMARY KEY, v int, e bigint TTL)");
         self.run("CREATE MATERIALIZED VIEW IF NOT EXISTS k.zz_by_v AS SELECT * FROM k.zz WHERE v IS NOT NULL AND p IS NOT NULL \
                   PRIMARY KEY (v, p)");
-        for p in 0..40 {
+        for p in 0..ROWS_OF_PASS {
             self.run(&format!("INSERT INTO k.zz (p, v, e) VALUES ({p}, 1, 1)"));
         }
-        assert_eq!(self.count("zz_by_v"), 40);
+        assert_eq!(self.count("zz_by_v"), ROWS_OF_PASS);
         self.clock.advance_s(PASS_S);
         self.wait_until("the job has not come by", || self.count("zz_by_v") == 0);
     }
@@ -447,7 +456,7 @@ fn indexes_find_no_expired_row() {
     }
 }
 
-/// What is deleted does not come back when the table has no TTL column any more; what the job has not seen does.
+/// Rows that the job deleted do not come back when the table has no TTL column any more; those that it has not seen do.
 #[test]
 fn the_job_deletes_what_has_expired_and_nothing_else() {
     for (shards, event) in [
@@ -543,5 +552,62 @@ fn a_view_has_no_expiration_of_its_own() {
     match expiring.node.execute("ALTER MATERIALIZED VIEW k.by_v TTL v") {
         Answer::Error { code, .. } => assert_eq!(code, ErrorCode::SyntaxError),
         other => panic!("{other:?}"),
+    }
+}
+
+/// The job waits for the log after the first rows that it deletes. Rows that are extended meanwhile, with timestamps that its
+/// deletion would hide, had been found expired like the first.
+#[test]
+fn the_job_looks_again_before_it_deletes() {
+    const ROWS: i32 = 500;
+    const DELETED_AT_ONCE: i64 = 64;
+    for with_view in [false, true] {
+        let (gate, asked) = (Arc::new(Mutex::new(())), Arc::new(AtomicU32::new(0)));
+        let (closed, counted) = (gate.clone(), asked.clone());
+        let disk = HookedDisk::new(Arc::new(MemoryDisk::new()), move |_, path: &Path| {
+            if path.components().any(|part| part.as_os_str() == "commitlog") {
+                counted.fetch_add(1, Ordering::Relaxed);
+                drop(closed.lock().unwrap());
+            }
+            Ok(())
+        });
+        let expiring = Expiring::on(Arc::new(disk), 1, "bigint");
+        if with_view {
+            expiring.with_view("p IS NOT NULL AND c IS NOT NULL PRIMARY KEY (c, p)");
+        }
+        for c in 0..ROWS {
+            let e = START_S + 20;
+            expiring.run(&format!(
+                "INSERT INTO k.t (p, c, v, e) VALUES (1, {c}, 1, {e}) USING TIMESTAMP 1"
+            ));
+        }
+        let asked_before = asked.load(Ordering::Relaxed);
+        let hanging = gate.lock().unwrap();
+        expiring.clock.advance_s(PASS_S);
+        expiring.wait_until("the job does not begin", || {
+            asked.load(Ordering::Relaxed) > asked_before
+        });
+        assert_eq!(expiring.count("t"), 0);
+        let extend = |c: i32| {
+            let later = START_S + 100_000;
+            let statement = format!("UPDATE k.t USING TIMESTAMP 2 SET e = {later} WHERE p = 1 AND c = {c}");
+            expiring.node.submit(&statement, &Execution::default())
+        };
+        let pending: Vec<_> = (0..ROWS).map(extend).collect();
+        let left = i64::from(ROWS) - DELETED_AT_ONCE;
+        expiring.wait_until("not all are extended", || expiring.count("t") == left);
+        drop(hanging);
+        for extended in pending {
+            assert_eq!(extended.wait(), Some(Answer::Void));
+        }
+        expiring.pass();
+        assert_eq!(expiring.count("t"), left);
+        if with_view {
+            assert_eq!(expiring.count("by_v"), left);
+        }
+        let deleted = expiring
+            .node
+            .on_shard(0, |shard| shard.metrics_snapshot().expired_rows_deleted);
+        assert_eq!(deleted as i64, DELETED_AT_ONCE + ROWS_OF_PASS);
     }
 }
