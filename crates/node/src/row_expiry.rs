@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use helenus_engine::{CqlError, read_failure};
 use helenus_rows::clustering::Slice;
+use helenus_rows::layout::TableLayout;
 use helenus_rows::partition_range::PartitionRange;
 use helenus_rows::row::{ExpirationColumn, RowShape};
 use helenus_schema::{TableId, TableMetadata};
@@ -155,6 +156,32 @@ impl Shard {
         }
         self.store.borrow().end_read(&mut state);
         Ok(())
+    }
+
+    /// Returns whether a row has expired and is not deleted yet.
+    pub(crate) async fn awaits_deletion(
+        &self,
+        layout: &TableLayout,
+        (token, key): (Token, &[u8]),
+        clustering: &[u8],
+    ) -> Result<bool, CqlError> {
+        if layout.shape.expiration().is_none() {
+            return Ok(false);
+        }
+        let slices = [Slice::covering(clustering)];
+        let mut state = ReadState::suspending();
+        state.bypass_cache();
+        let mut expired = ExpiredRows::new(&layout.shape, self.context.now_s());
+        loop {
+            let read = (PartitionRange::One { token, key }, &slices[..]);
+            match self.step_of_expired(&layout.metadata, read, &mut state, &mut expired)? {
+                ReadProgress::Done => break,
+                ReadProgress::Yield => tokio::task::yield_now().await,
+                ReadProgress::Absent(absent) => self.reader.bring(&state, &absent).await?,
+            }
+        }
+        self.store.borrow().end_read(&mut state);
+        Ok(!expired.take().is_empty())
     }
 
     fn step_of_expired(

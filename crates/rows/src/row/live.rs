@@ -52,6 +52,7 @@ pub fn live_view<'a>(
 }
 
 /// The deletion around a row, or that of its own expiration, which then counts as one that the read meets.
+#[inline(never)]
 fn with_expiration(
     shape: &RowShape,
     row: RowRef<'_>,

@@ -545,6 +545,35 @@ fn views_follow_when_the_job_deletes() {
     }
 }
 
+/// Rows of a view that stand for a row that has expired and is not deleted are no ghosts: the row may have a later time.
+#[test]
+fn pruning_leaves_what_expired_rows_stand_for() {
+    for definition in [
+        "v IS NOT NULL AND p IS NOT NULL AND c IS NOT NULL PRIMARY KEY (v, p, c)",
+        "p IS NOT NULL AND c IS NOT NULL PRIMARY KEY (c, p)",
+    ] {
+        let expiring = Expiring::new(2, "bigint");
+        expiring.with_view(definition);
+        for c in 0..10 {
+            let e = START_S + 20;
+            expiring.run(&format!(
+                "INSERT INTO k.t (p, c, v, w, e) VALUES ({c}, {c}, 1, 2, {e})"
+            ));
+        }
+        expiring.clock.advance_s(20);
+        assert_eq!((expiring.count("t"), expiring.count("by_v")), (0, 10));
+        expiring.run("PRUNE MATERIALIZED VIEW k.by_v");
+        expiring.run(&format!(
+            "UPDATE k.t SET e = {} WHERE p = 3 AND c = 3",
+            START_S + 500
+        ));
+        expiring.pass();
+        let seen = |table: &str| expiring.ints(&format!("SELECT p, c, v, w FROM k.{table}"));
+        assert_eq!(seen("t"), vec![vec![Some(3), Some(3), Some(1), Some(2)]]);
+        assert_eq!(seen("by_v"), seen("t"));
+    }
+}
+
 #[test]
 fn a_view_has_no_expiration_of_its_own() {
     let expiring = Expiring::new(1, "timestamp");
