@@ -92,7 +92,6 @@ impl Subject {
             create,
             deletes_counters: chance.one_in(2),
             indexes: Vec::new(),
-            expiration_column: None,
             indexes_made: 0,
             types: Vec::new(),
             fields_added: 0,

@@ -160,7 +160,6 @@ impl Column {
             cql_type,
             place,
             indexes: Vec::new(),
-            expiration_column: None,
         }
     }
 
