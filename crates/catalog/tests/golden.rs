@@ -71,6 +71,11 @@ fn rate_limits() {
 }
 
 #[test]
+fn expiration() {
+    replay(include_str!("../testdata/expiration.golden"));
+}
+
+#[test]
 fn user_types() {
     replay(include_str!("../testdata/user_type.golden"));
 }

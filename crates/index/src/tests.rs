@@ -64,6 +64,7 @@ fn column_of(cql_type: &CqlType, target: IndexTarget, options: &[(&str, &str)]) 
         next_column_id: ColumnId(2),
         dropped_columns: Vec::new(),
         indexes: Vec::new(),
+        expiration_column: None,
         params: TableParams::default(),
     };
     table.set_columns(vec![column]);

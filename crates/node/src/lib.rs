@@ -40,6 +40,7 @@ mod reader;
 mod reads_ahead;
 mod request;
 mod roles;
+mod row_expiry;
 mod schema_change;
 mod schema_guardrails;
 mod schema_owner;

@@ -197,7 +197,13 @@ impl Shard {
         let now_s = self.context.now_s();
         let mut removals = Vec::new();
         for (key, row) in &candidates {
-            if !self.has_base_row(&views, plan, (key, row)).await? {
+            let place = (token_of(&key.partition), &*key.partition);
+            // One that has expired has its view rows until it is deleted, or has a later time.
+            if !self.has_base_row(&views, plan, (key, row)).await?
+                && !self
+                    .awaits_deletion(&views.layout, place, &key.clustering)
+                    .await?
+            {
                 removals.push(plan.removal_of(row, now_s));
             }
         }

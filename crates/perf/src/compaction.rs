@@ -274,6 +274,7 @@ fn schema(shape: Shape) -> Schema {
         next_column_id,
         dropped_columns: Vec::new(),
         indexes: Vec::new(),
+        expiration_column: None,
         params: TableParams {
             // What is measured is asked for.
             compaction: BTreeMap::from([

@@ -281,6 +281,7 @@ mod tests {
             next_column_id: ColumnId(1),
             dropped_columns: Vec::new(),
             indexes: Vec::new(),
+            expiration_column: None,
             params: TableParams::default(),
         }
     }

@@ -227,20 +227,40 @@ pub struct PackedUpdate {
     table: TableId,
     token: Token,
     bytes: Vec<u8>,
+    is_of_expiry: bool,
 }
 
 impl PackedUpdate {
     /// `None` for bytes that are no update.
     pub fn new(bytes: Vec<u8>) -> Option<Self> {
         let update = Update::decode_trusted(&bytes)?;
-        let (table, token) = (update.table, token_of(update.partition_key));
-        Some(PackedUpdate { table, token, bytes })
+        let token = token_of(update.partition_key);
+        Self::with_token(token, bytes)
     }
 
     /// As [`PackedUpdate::new`], of a partition whose token is known.
     pub fn with_token(token: Token, bytes: Vec<u8>) -> Option<Self> {
         let table = Update::decode_trusted(&bytes)?.table;
-        Some(PackedUpdate { table, token, bytes })
+        Some(PackedUpdate {
+            table,
+            token,
+            bytes,
+            is_of_expiry: false,
+        })
+    }
+
+    /// As one that no client has sent: it deletes rows whose time is over.
+    #[must_use]
+    pub fn of_expiry(self) -> Self {
+        PackedUpdate {
+            is_of_expiry: true,
+            ..self
+        }
+    }
+
+    /// Returns whether it deletes rows because their time is over.
+    pub fn is_of_expiry(&self) -> bool {
+        self.is_of_expiry
     }
 
     /// The partition that it is for.

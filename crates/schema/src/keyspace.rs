@@ -136,6 +136,7 @@ mod tests {
             next_column_id: ColumnId(0),
             dropped_columns: Vec::new(),
             indexes: Vec::new(),
+            expiration_column: None,
             params: TableParams::default(),
         }
     }

@@ -80,6 +80,8 @@ pub struct TableMetadata {
     pub dropped_columns: Vec<DroppedColumn>,
     /// In the order of their names.
     pub indexes: Vec<Arc<IndexMetadata>>,
+    /// A regular column that says when its row expires.
+    pub expiration_column: Option<ColumnId>,
     pub params: TableParams,
 }
 
@@ -274,6 +276,7 @@ mod tests {
             next_column_id: ColumnId(6),
             dropped_columns: Vec::new(),
             indexes: Vec::new(),
+            expiration_column: None,
             params: TableParams::default(),
         };
         table.set_columns(vec![

@@ -124,7 +124,8 @@ fn is_known_to_cassandra(text: &str) -> bool {
         "NOW()",
         "CURRENT_",
     ];
-    !unknown.iter().any(|word| upper.contains(word))
+    let has_ttl_column = upper.contains(" TABLE ") && upper.contains(" TTL");
+    !has_ttl_column && !unknown.iter().any(|word| upper.contains(word))
 }
 
 fn marker_types(node: &TestNode, text: &str, execution: &Execution) -> Option<Vec<CqlType>> {

@@ -216,6 +216,7 @@ pub(crate) fn metadata_of(
         next_column_id: ColumnId(columns.len() as u16),
         dropped_columns: Vec::new(),
         indexes: Vec::new(),
+        expiration_column: None,
         params,
     };
     table.set_columns(columns);

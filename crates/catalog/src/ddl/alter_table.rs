@@ -16,7 +16,8 @@ use super::base_table::{check_no_view, follow};
 use super::change::{DdlContext, DdlOutcome, SchemaChange};
 use super::change_log::{check_alters_no_log, follow as follow_with_log};
 use super::column_type::declared_type;
-use super::guard::{Access, Resource, check_access, check_keyspace_name, keyspace_of};
+use super::expiration;
+use super::guard::{Access, Resource, check_access, check_keyspace_name, keyspace_of, qualified_name};
 use super::index::check_not_indexed;
 use super::options::{PropertyReader, TABLE_PROPERTIES, TableOptions};
 use super::table::{has_nested_multi_cell, masking_is_off, static_without_clustering};
@@ -114,6 +115,7 @@ fn apply_action(
             "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE"
         ))),
         AlterTableAction::With(properties) => alter_options(table, properties),
+        AlterTableAction::Expire(column) => expiration::alter(table, column.as_deref()),
     }
 }
 
@@ -126,15 +128,19 @@ fn add_columns(
 ) -> Result<(), CqlError> {
     let mut added = Vec::with_capacity(definitions.len());
     let mut names = HashSet::with_capacity(definitions.len());
+    let mut expirations = Vec::new();
     for definition in definitions {
         if let Some(column) = added_column(table, keyspace, definition, if_not_exists, &mut names)? {
             added.push(column);
+            expirations.extend(definition.is_expiration.then_some(&definition.name));
         }
     }
     let mut columns = std::mem::take(&mut table.columns);
     columns.append(&mut added);
     table.set_columns(columns);
-    Ok(())
+    expirations
+        .into_iter()
+        .try_for_each(|name| expiration::designate(table, name))
 }
 
 /// One more column; none if there is one of this name already, in the table or among `names`.
@@ -320,6 +326,7 @@ fn dropped_column<'a>(
         )));
     }
     check_not_indexed(table, column, "Cannot drop")?;
+    expiration::check_not_designated(table, column)?;
     gone.insert(name);
     // What an earlier deletion of the column hides may have been removed since: it stays hidden.
     let mut earlier = table.dropped_columns.iter();
@@ -381,13 +388,4 @@ fn alter_options(table: &mut TableMetadata, properties: &Properties) -> Result<(
     }
     table.params = params;
     Ok(())
-}
-
-/// The table as messages name it: quoted where CQL would need it.
-fn qualified_name(table: &TableMetadata) -> String {
-    format!(
-        "{}.{}",
-        quoted_identifier(&table.keyspace),
-        quoted_identifier(&table.name)
-    )
 }

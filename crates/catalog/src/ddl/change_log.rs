@@ -120,6 +120,7 @@ fn new_log(base: &TableMetadata, name: &str, new_table_id: TableId) -> TableMeta
         next_column_id: ColumnId(3),
         dropped_columns: Vec::new(),
         indexes: Vec::new(),
+        expiration_column: None,
         params: TableParams {
             comment: format!("CDC log for {}.{}", base.keyspace, base.name),
             compaction: compaction_of_change_log(),

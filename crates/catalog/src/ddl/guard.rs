@@ -1,7 +1,10 @@
 //! Names that are valid, and keyspaces that are not for users to change.
 
 use helenus_engine::CqlError;
-use helenus_schema::{is_local_system_keyspace, is_replicated_system_keyspace, is_virtual_system_keyspace};
+use helenus_schema::{
+    TableMetadata, is_local_system_keyspace, is_replicated_system_keyspace, is_virtual_system_keyspace,
+};
+use helenus_types::quoted_identifier;
 
 /// The longest name of a keyspace in characters (`SchemaConstants.NAME_LENGTH`).
 pub(super) const KEYSPACE_NAME_LENGTH_MAX: usize = 48;
@@ -85,4 +88,13 @@ pub(super) fn is_word(name: &str) -> bool {
         && name
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// The table as messages name it: quoted where CQL would need it.
+pub(super) fn qualified_name(table: &TableMetadata) -> String {
+    format!(
+        "{}.{}",
+        quoted_identifier(&table.keyspace),
+        quoted_identifier(&table.name)
+    )
 }

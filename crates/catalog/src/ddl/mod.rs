@@ -10,6 +10,7 @@ mod keyspace;
 mod replication;
 
 mod alter_table;
+mod expiration;
 mod table;
 
 mod user_type;

@@ -19,6 +19,7 @@ use super::base_table::{check_no_view, check_no_views_of};
 use super::change::{DdlContext, DdlOutcome, SchemaChange};
 use super::change_log::{check_no_log, follow as follow_with_log};
 use super::column_type::{check_order, declared_type, is_native};
+use super::expiration;
 use super::guard::{
     Access, KEYSPACE_NAME_LENGTH_MAX, Resource, check_access, check_keyspace_name, is_word, keyspace_of,
 };
@@ -236,6 +237,7 @@ fn build(
         next_column_id: ColumnId(0),
         dropped_columns: Vec::new(),
         indexes: Vec::new(),
+        expiration_column: None,
         params,
     };
     place_columns(
@@ -245,6 +247,7 @@ fn build(
         clustering,
         &create.options.clustering_order,
     )?;
+    expiration::declare(&mut table, &create.columns)?;
     Ok(table)
 }
 

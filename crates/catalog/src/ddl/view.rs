@@ -167,6 +167,7 @@ fn build(
         next_column_id: ColumnId(0),
         dropped_columns: Vec::new(),
         indexes: Vec::new(),
+        expiration_column: None,
         params,
     };
     view.set_columns(columns.collect());

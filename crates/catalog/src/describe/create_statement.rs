@@ -169,7 +169,7 @@ fn columns(text: &mut CqlText, table: &TableMetadata, with_dropped: bool) {
         .filter(|column| !is_dropped(column))
         .collect();
     for (index, column) in declared.iter().enumerate() {
-        declaration(text, column);
+        declaration(text, table, column);
         let is_key = table.partition_key().contains(column);
         if has_simple_key && is_key {
             text.push(" PRIMARY KEY");
@@ -198,7 +198,7 @@ fn in_create_order(table: &TableMetadata) -> Vec<&ColumnMetadata> {
     columns
 }
 
-fn declaration(text: &mut CqlText, column: &ColumnMetadata) {
+fn declaration(text: &mut CqlText, table: &TableMetadata, column: &ColumnMetadata) {
     text.push(format_args!(
         "{} {}",
         quoted_identifier(&column.name),
@@ -206,6 +206,9 @@ fn declaration(text: &mut CqlText, column: &ColumnMetadata) {
     ));
     if column.kind == helenus_schema::ColumnKind::Static {
         text.push(" static");
+    }
+    if table.expiration_column == Some(column.id) {
+        text.push(" TTL");
     }
 }
 
@@ -314,7 +317,7 @@ fn dropped_columns(text: &mut CqlText, table: &TableMetadata, table_name: &str) 
         if let Some(column) = table.column(&dropped.name) {
             text.new_line()
                 .push(format_args!("ALTER TABLE {table_name} ADD "));
-            declaration(text, column);
+            declaration(text, table, column);
             text.push(";");
         }
     }

@@ -80,6 +80,9 @@ struct StoredTable {
     /// Not written where there are none, so that earlier releases read the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     indexes: Vec<StoredIndex>,
+    /// By its name. Only where there is one, for the same reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expiration_column: Option<String>,
     params: StoredParams,
 }
 
@@ -226,6 +229,9 @@ impl StoredTable {
                 .iter()
                 .filter_map(|index| StoredIndex::of(index, table))
                 .collect(),
+            expiration_column: table
+                .expiration_column
+                .and_then(|id| Some(table.column_by_id(id)?.name.to_string())),
             params: StoredParams::of(&table.params),
         }
     }
@@ -473,10 +479,16 @@ impl StoredTable {
             next_column_id: ColumnId(self.next_column_id),
             dropped_columns,
             indexes: Vec::new(),
+            expiration_column: None,
             params,
         };
         table.set_columns(columns);
         check_table(&table).map_err(in_table)?;
+        if let Some(name) = &self.expiration_column {
+            let column = table.column(name);
+            let column = column.ok_or_else(|| in_table(format!("column {name} is missing")))?;
+            table.expiration_column = Some(column.id);
+        }
         for stored in &self.indexes {
             let index = stored.index(&table).map_err(in_table)?;
             table.add_index(index);

@@ -160,7 +160,12 @@ fn table_row(rows: &mut RowWriter<'_>, table: &TableMetadata) {
         .chain(counter)
         .map(str::to_owned)
         .collect();
-    let extensions = extensions(params);
+    let mut extensions = extensions(params);
+    let expiration = table.expiration_column.and_then(|id| table.column_by_id(id));
+    if let Some(column) = expiration {
+        let name = column.name.as_bytes().to_vec();
+        extensions.to_mut().insert("expiration_column".to_owned(), name);
+    }
     let mut row = vec![
         ("keyspace_name", Value::Text(&table.keyspace)),
         ("table_name", Value::Text(&table.name)),

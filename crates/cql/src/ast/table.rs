@@ -17,6 +17,8 @@ pub struct ColumnDefinition {
     pub name: String,
     pub type_name: TypeName,
     pub is_static: bool,
+    /// `TTL`, ScyllaDB's: the column says when its row expires.
+    pub is_expiration: bool,
     pub mask: Option<ColumnMask>,
 }
 
@@ -87,6 +89,8 @@ pub enum AlterTableAction {
     },
     DropCompactStorage,
     With(Properties),
+    /// `TTL c` and `TTL NULL`, ScyllaDB's: which column says when its row expires.
+    Expire(Option<String>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

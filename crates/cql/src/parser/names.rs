@@ -232,6 +232,7 @@ fn follows_table_name(keyword: Keyword) -> bool {
             | Keyword::Rename
             | Keyword::Set
             | Keyword::To
+            | Keyword::Ttl
             | Keyword::Using
             | Keyword::Where
             | Keyword::With

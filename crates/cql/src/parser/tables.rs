@@ -58,6 +58,7 @@ impl Parser<'_> {
         let name = self.identifier()?;
         let type_name = self.type_name()?;
         let is_static = self.accept_keyword(Keyword::Static);
+        let is_expiration = self.accept_keyword(Keyword::Ttl);
         let mask = if self.next_is_keyword(Keyword::Masked) {
             Some(self.column_mask()?)
         } else {
@@ -67,6 +68,7 @@ impl Parser<'_> {
             name,
             type_name,
             is_static,
+            is_expiration,
             mask,
         })
     }
@@ -218,6 +220,10 @@ impl Parser<'_> {
                 self.consume();
                 AlterTableAction::With(self.properties()?)
             }
+            TokenKind::Keyword(Keyword::Ttl) => {
+                self.consume();
+                AlterTableAction::Expire(self.expiration_column()?)
+            }
             _ => return self.no_viable(1),
         };
         Ok(AlterTable {
@@ -225,6 +231,14 @@ impl Parser<'_> {
             table,
             action,
         })
+    }
+
+    /// A column's name, or NULL for none.
+    fn expiration_column(&mut self) -> Parsed<Option<String>> {
+        match self.accept_keyword(Keyword::Null) {
+            true => Ok(None),
+            false => self.identifier().map(Some),
+        }
     }
 
     /// `old TO new`

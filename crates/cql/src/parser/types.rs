@@ -182,6 +182,7 @@ fn follows_type(kind: TokenKind) -> bool {
                     | Keyword::Masked
                     | Keyword::Primary
                     | Keyword::Static
+                    | Keyword::Ttl
             )
     )
 }

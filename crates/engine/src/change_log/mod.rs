@@ -11,5 +11,6 @@ mod rows;
 mod streams;
 
 pub use images::Images;
+pub use operations::Cause;
 pub use plan::ChangeLogPlan;
 pub use streams::{StreamId, Streams};

@@ -12,7 +12,10 @@ use super::plan::{ChangeLogPlan, Form, LoggedColumn};
 
 /// `cdc$operation`, under ScyllaDB's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i8)]
 pub(super) enum Operation {
+    /// The row's time was over: no client has deleted it.
+    RowExpiry = -3,
     Preimage = 0,
     RowUpdate = 1,
     RowInsert = 2,
@@ -23,6 +26,14 @@ pub(super) enum Operation {
     RangeEndInclusive = 7,
     RangeEndExclusive = 8,
     Postimage = 9,
+}
+
+/// Why something is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    Client,
+    /// The time of rows is over.
+    Expiry,
 }
 
 /// A cell of a row of the log.
@@ -69,7 +80,7 @@ struct Elements<'u> {
 const TRUE: &[u8] = &[1];
 
 impl<'u> Operations<'u> {
-    pub fn of(plan: &ChangeLogPlan, update: &Update<'u>) -> Self {
+    pub fn of(plan: &ChangeLogPlan, update: &Update<'u>, cause: Cause) -> Self {
         let mut operations = Operations::default();
         if !update.deletion.is_live() {
             let all = LoggedRow::of(Operation::PartitionDelete, None);
@@ -77,8 +88,8 @@ impl<'u> Operations<'u> {
         }
         for item in update.items() {
             match item {
-                UpdateItem::StaticRow(row) => operations.row(plan, None, row),
-                UpdateItem::Row { clustering, row } => operations.row(plan, Some(clustering), row),
+                UpdateItem::StaticRow(row) => operations.row(plan, None, row, cause),
+                UpdateItem::Row { clustering, row } => operations.row(plan, Some(clustering), row, cause),
                 UpdateItem::RangeTombstone { start, end, deletion } => {
                     let [start, end] = range_operations(start, end);
                     operations.push(deletion.timestamp_us, start);
@@ -103,13 +114,14 @@ impl<'u> Operations<'u> {
         }
     }
 
-    fn row(&mut self, plan: &ChangeLogPlan, clustering: Option<&'u [u8]>, row: RowRef<'u>) {
+    fn row(&mut self, plan: &ChangeLogPlan, clustering: Option<&'u [u8]>, row: RowRef<'u>, cause: Cause) {
         let (liveness, deletion, entries) = row.open();
         if !deletion.is_live() {
-            self.push(
-                deletion.timestamp_us,
-                LoggedRow::of(Operation::RowDelete, clustering),
-            );
+            let operation = match cause {
+                Cause::Client => Operation::RowDelete,
+                Cause::Expiry => Operation::RowExpiry,
+            };
+            self.push(deletion.timestamp_us, LoggedRow::of(operation, clustering));
         }
         let mut parts: Vec<Part<'u>> = Vec::new();
         if !liveness.is_none() {

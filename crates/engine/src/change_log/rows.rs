@@ -11,7 +11,7 @@ use helenus_types::token::murmur3_x64_128;
 use helenus_types::value::timeuuid::timeuuid_of_us;
 
 use super::images::Images;
-use super::operations::{Group, LoggedCell, LoggedRow, Operation, Operations};
+use super::operations::{Cause, Group, LoggedCell, LoggedRow, Operation, Operations};
 use super::plan::{ChangeLogPlan, LoggedColumn};
 use super::streams::Streams;
 
@@ -26,8 +26,14 @@ struct Writing<'w, 'u> {
 impl ChangeLogPlan {
     /// The packed update of the log that tells of a packed update of the table; `None` where it writes nothing. `images` are the rows
     /// that it touches, if the log [has such](Self::has_images).
-    pub fn log(&self, token: Token, update: &Update<'_>, images: &Images, now_s: u32) -> Option<Vec<u8>> {
-        let operations = Operations::of(self, update);
+    pub fn log(
+        &self,
+        token: Token,
+        (update, cause): (&Update<'_>, Cause),
+        images: &Images,
+        now_s: u32,
+    ) -> Option<Vec<u8>> {
+        let operations = Operations::of(self, update, cause);
         if operations.0.is_empty() {
             return None;
         }
@@ -75,7 +81,7 @@ impl<'u> Writing<'_, 'u> {
             content.extend_from_slice(bytes);
         };
         for row in rows {
-            put(&[row.operation as u8]);
+            put(&(row.operation as i8).to_be_bytes());
             put(&row.ttl_s.to_le_bytes());
             row.clustering.into_iter().for_each(&mut put);
             for (column, value) in &row.cells {
@@ -200,7 +206,10 @@ impl<'u> Writing<'_, 'u> {
             let components = plan.clustering.iter().zip(Components::new(clustering));
             cells.extend(components.map(|(column, value)| (*column, value.into())));
         }
-        cells.push((plan.operation, vec![row.operation as u8].into()));
+        cells.push((
+            plan.operation,
+            (row.operation as i8).to_be_bytes().to_vec().into(),
+        ));
         if row.ttl_s != 0 {
             cells.push((plan.ttl, i64::from(row.ttl_s).to_be_bytes().to_vec().into()));
         }

@@ -315,6 +315,7 @@ pub(crate) fn no_table() -> TableMetadata {
         next_column_id: ColumnId(0),
         dropped_columns: Vec::new(),
         indexes: Vec::new(),
+        expiration_column: None,
         params: TableParams::default(),
     }
 }

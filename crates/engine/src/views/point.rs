@@ -11,7 +11,7 @@ use super::changes::Changes;
 use super::compare::{CompareScratch, Compared};
 use super::plan::BaseViews;
 use crate::CqlError;
-use crate::change_log::Images;
+use crate::change_log::{Cause, Images};
 
 /// One row that is written.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,9 @@ impl BaseViews {
     /// Adds what the log, if there is one, tells of an update.
     pub fn log_change(&self, token: Token, update: &Update<'_>, now_s: u32, scratch: &mut PointScratch) {
         let log = self.log.as_ref();
-        if let Some(logged) = log.and_then(|log| log.log(token, update, &Images::default(), now_s)) {
+        if let Some(logged) =
+            log.and_then(|log| log.log(token, (update, Cause::Client), &Images::default(), now_s))
+        {
             scratch.changes.push(|out| out.extend_from_slice(&logged));
         }
     }

@@ -23,6 +23,7 @@ fn table(number: u128) -> Arc<TableMetadata> {
         next_column_id: ColumnId(1),
         dropped_columns: Vec::new(),
         indexes: Vec::new(),
+        expiration_column: None,
         params: TableParams::default(),
     };
     table.set_columns(vec![ColumnMetadata {

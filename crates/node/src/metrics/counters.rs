@@ -32,6 +32,7 @@ pub(crate) struct ShardMetrics {
     pub(super) rows_read: Cell<u64>,
     pub(super) tombstones_read: Cell<u64>,
     pub(super) index_reads: Cell<u64>,
+    pub(super) expired_rows_deleted: Cell<u64>,
     pub(super) read_cost: Cell<ReadCost>,
     pub(super) read_suspensions: Cell<u64>,
 }
@@ -75,6 +76,10 @@ impl ShardMetrics {
         if statistics.cost != ReadCost::default() {
             self.add_cost(statistics.cost);
         }
+    }
+
+    pub fn count_expired_rows(&self, deleted: u64) {
+        add(&self.expired_rows_deleted, deleted);
     }
 
     #[inline(never)]

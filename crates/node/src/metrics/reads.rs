@@ -26,6 +26,13 @@ pub const METRICS: &[Metric] = &[
         source: Source::Shards(|shard| shard.index_reads as f64),
     },
     Metric {
+        name: "helenus_expired_rows_deleted_total",
+        kind: Counter,
+        unit: Unit::Count,
+        help: "Rows deleted in the background because the time in their TTL column had come.",
+        source: Source::Shards(|shard| shard.expired_rows_deleted as f64),
+    },
+    Metric {
         name: "helenus_disk_reads_total",
         kind: Counter,
         unit: Unit::Count,

@@ -27,6 +27,7 @@ pub struct MetricsSnapshot {
     pub rows_read: u64,
     pub tombstones_read: u64,
     pub index_reads: u64,
+    pub expired_rows_deleted: u64,
     pub read_cost: ReadCost,
     /// How often reads let others go first: for the disk, or because they are long.
     pub read_suspensions: u64,
@@ -100,6 +101,7 @@ impl ShardMetrics {
             rows_read: self.rows_read.get(),
             tombstones_read: self.tombstones_read.get(),
             index_reads: self.index_reads.get(),
+            expired_rows_deleted: self.expired_rows_deleted.get(),
             read_cost: self.read_cost.get(),
             read_suspensions: self.read_suspensions.get(),
             prepared_statements: gauges.prepared_statements,

@@ -181,6 +181,7 @@ impl Shard {
             self.build_views_at_start();
         }
         self.context.spawn(self.clone().tend_vectors());
+        self.context.spawn(self.clone().expire_rows());
         if self.snapshots().is_some() {
             self.context.spawn(self.clone().sweep_snapshots());
         }

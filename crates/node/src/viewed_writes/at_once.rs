@@ -37,7 +37,9 @@ impl Shard {
     /// Applies updates of which some are of tables with views, and what the views become, as one record of the log. All of the
     /// updates are this shard's. `None`, with nothing done, where that has to wait for something or takes other shards.
     pub(crate) fn apply_viewed_now(&self, updates: &[PackedUpdate]) -> Result<Option<LogPosition>, CqlError> {
-        if let [update] = updates {
+        if let [update] = updates
+            && !update.is_of_expiry()
+        {
             match self.apply_viewed_row(update.token(), update.bytes())? {
                 PointTried::Applied(position) => {
                     if self.hot_partitions.is_sampled() {
@@ -140,7 +142,7 @@ impl Shard {
                 return Ok(None);
             }
             let mut changes = packed_all(delta.finish()?)?;
-            match self.log_at_once(&views, token, &decoded)? {
+            match self.log_at_once(&views, update, &decoded)? {
                 LogTried::Logged(logged) => changes.extend(logged),
                 LogTried::HasToWait => return Ok(None),
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helenus_engine::CqlError;
-use helenus_engine::change_log::{ChangeLogPlan, Images};
+use helenus_engine::change_log::{Cause, ChangeLogPlan, Images};
 use helenus_engine::read_failure;
 use helenus_engine::views::BaseViews;
 use helenus_rows::clustering::Slice;
@@ -29,7 +29,7 @@ impl Shard {
     pub(super) fn log_at_once(
         &self,
         views: &BaseViews,
-        token: Token,
+        packed: &PackedUpdate,
         update: &Update<'_>,
     ) -> Result<LogTried, CqlError> {
         let Some(log) = &views.log else {
@@ -39,7 +39,7 @@ impl Shard {
         if log.has_images() {
             let mut state = ReadState::suspending();
             let slices = log.image_slices(update);
-            let place = (token, update.partition_key);
+            let place = (packed.token(), update.partition_key);
             let base = &views.layout.metadata;
             let progress = self.image_step(base, place, &slices, &mut images, &mut state)?;
             self.store.borrow().end_read(&mut state);
@@ -47,14 +47,14 @@ impl Shard {
                 return Ok(LogTried::HasToWait);
             }
         }
-        Ok(LogTried::Logged(self.logged(log, token, update, &images)?))
+        Ok(LogTried::Logged(self.logged(log, (packed, update), &images)?))
     }
 
     /// As [`Shard::log_at_once`], for who has the partition's turn: the rows are read in as many steps as it takes.
     pub(super) async fn log_of(
         &self,
         views: &BaseViews,
-        token: Token,
+        packed: &PackedUpdate,
         update: &Update<'_>,
     ) -> Result<Option<PackedUpdate>, CqlError> {
         let Some(log) = &views.log else {
@@ -64,7 +64,7 @@ impl Shard {
         if log.has_images() {
             let mut state = ReadState::suspending();
             let slices = log.image_slices(update);
-            let place = (token, update.partition_key);
+            let place = (packed.token(), update.partition_key);
             let base = &views.layout.metadata;
             loop {
                 match self.image_step(base, place, &slices, &mut images, &mut state)? {
@@ -75,19 +75,22 @@ impl Shard {
             }
             self.store.borrow().end_read(&mut state);
         }
-        self.logged(log, token, update, &images)
+        self.logged(log, (packed, update), &images)
     }
 
     fn logged(
         &self,
         log: &ChangeLogPlan,
-        token: Token,
-        update: &Update<'_>,
+        (packed, update): (&PackedUpdate, &Update<'_>),
         images: &Images,
     ) -> Result<Option<PackedUpdate>, CqlError> {
-        let logged = log.log(token, update, images, self.context.now_s());
-        let packed = logged.map(|logged| PackedUpdate::new(logged).ok_or_else(malformed));
-        packed.transpose()
+        let cause = match packed.is_of_expiry() {
+            true => Cause::Expiry,
+            false => Cause::Client,
+        };
+        let logged = log.log(packed.token(), (update, cause), images, self.context.now_s());
+        let logged = logged.map(|logged| PackedUpdate::new(logged).ok_or_else(malformed));
+        logged.transpose()
     }
 
     /// One step of the read of rows before they are written to.

@@ -308,7 +308,7 @@ impl Shard {
             .await?;
         pause_after(update.bytes().len()).await;
         let mut changes = packed_all(delta.finish()?)?;
-        changes.extend(self.log_of(&views, update.token(), &decoded).await?);
+        changes.extend(self.log_of(&views, update, &decoded).await?);
         Ok(changes)
     }
 

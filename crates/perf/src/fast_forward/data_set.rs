@@ -80,6 +80,7 @@ impl DataSet {
             next_column_id: ColumnId(column_count as u16),
             dropped_columns: Vec::new(),
             indexes: Vec::new(),
+            expiration_column: None,
             params: params(population),
         }
     }

@@ -24,7 +24,8 @@ impl ReadTime {
     }
 }
 
-/// The part of `row` that is neither deleted by itself or by `shadow`, nor expired; `None` if nothing is.
+/// The part of `row` that is neither deleted by itself or by `shadow`, nor expired, by itself or with the row; `None` if nothing
+/// is.
 /// The row itself is handed through where all of it is live; else the rest is written to `scratch`.
 /// `tombstones` counts what had to be passed over.
 #[inline]
@@ -36,6 +37,10 @@ pub fn live_view<'a>(
     scratch: &'a mut Vec<u8>,
     tombstones: &mut u64,
 ) -> Option<RowRef<'a>> {
+    let shadow = match shape.expiration() {
+        None => shadow,
+        Some(_) => with_expiration(shape, row, shadow, time, tombstones),
+    };
     if row.is_immortal() && shadow.is_live() && !shape.has_dropped_columns() {
         let is_there = !row.is_empty() && (!shape.needs_marker() || !row.liveness().is_none());
         return is_there.then_some(row);
@@ -44,6 +49,20 @@ pub fn live_view<'a>(
         return Some(row);
     }
     rewrite(shape, row, shadow, time, scratch, tombstones)
+}
+
+/// The deletion around a row, or that of its own expiration, which then counts as one that the read meets.
+#[inline(never)]
+fn with_expiration(
+    shape: &RowShape,
+    row: RowRef<'_>,
+    shadow: DeletionTime,
+    time: ReadTime,
+    tombstones: &mut u64,
+) -> DeletionTime {
+    let expired = shape.deletion_of_expired(row, shadow, time.now_s);
+    *tombstones += u64::from(!expired.is_live());
+    shadow.max(expired)
 }
 
 /// Returns whether the row can be handed through as it is, though some of it will expire: nothing deleted, nothing expired.

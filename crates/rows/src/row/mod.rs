@@ -20,6 +20,7 @@
 //! Numbers are little-endian. The form never reaches a disk except inside the commit log.
 
 mod builder;
+mod expiration;
 mod view;
 
 mod shape;
@@ -31,6 +32,7 @@ pub mod purge;
 pub mod split;
 
 pub use builder::RowBuilder;
+pub use expiration::ExpirationColumn;
 pub use shape::RowShape;
 use view::EntryTime;
 pub use view::{CellRef, Entries, Entry, EntryValue, Liveness, RowRef};

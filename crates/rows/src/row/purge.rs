@@ -71,7 +71,7 @@ pub fn purge_row<'a>(
                 (!purge.allows_deletion(deletion)).then_some(entry)
             }
             Entry::Cell(cell) if column_shadow.1.hides(cell.timestamp_us) => None,
-            Entry::Cell(cell) => purge_cell(cell, purge).map(Entry::Cell),
+            Entry::Cell(cell) => purge_cell(shape, cell, purge).map(Entry::Cell),
         };
         if let Some(entry) = kept {
             is_empty = false;
@@ -106,14 +106,16 @@ pub fn keep_columns<'a>(shape: &RowShape, row: RowRef<'a>, scratch: &'a mut Vec<
     }
 }
 
-fn purge_cell<'a>(cell: CellRef<'a>, purge: &Purge) -> Option<CellRef<'a>> {
+fn purge_cell<'a>(shape: &RowShape, cell: CellRef<'a>, purge: &Purge) -> Option<CellRef<'a>> {
     if cell.is_live(purge.now_s) {
         return Some(cell);
     }
     if purge.allows(cell.timestamp_us, cell.local_deletion_s) {
         return None;
     }
-    if cell.ttl_s == 0 {
+    // That its row expired before is to be seen until somebody has deleted the row.
+    let says_expiration = shape.expiration().is_some_and(|column| column.is_of(&cell));
+    if cell.ttl_s == 0 || says_expiration {
         return Some(cell);
     }
     let written_s = cell.local_deletion_s.saturating_sub(cell.ttl_s);

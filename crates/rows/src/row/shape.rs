@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use helenus_schema::{ColumnId, DroppedColumn, TableMetadata};
 use helenus_types::CqlType;
 
-use super::{Entry, RowRef};
+use super::{Entry, ExpirationColumn, RowRef};
 
 /// The order of the elements in each multi-cell column of one table, and which cells to ignore.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,7 @@ pub struct RowShape {
     needs_marker: bool,
     /// How many cells a row has at most, where each is a plain regular one: no statics, no multi-cell columns.
     plain_count: Option<usize>,
+    expiration: Option<ExpirationColumn>,
 }
 
 /// A column that was dropped. It may have been added again.
@@ -54,7 +55,14 @@ impl RowShape {
             dropped,
             is_counter: table.is_counter(),
             needs_marker: false,
+            expiration: ExpirationColumn::of(table),
         }
+    }
+
+    /// The column that says when its row expires, where there is one.
+    #[inline]
+    pub fn expiration(&self) -> Option<ExpirationColumn> {
+        self.expiration
     }
 
     /// Shape of a materialized view whose key has a column of its base table's rows: a row of it is there as long as that column

@@ -114,6 +114,7 @@ impl StoredMetadata {
             next_column_id: ColumnId(u16::try_from(columns.len()).unwrap_or(u16::MAX)),
             dropped_columns: Vec::new(),
             indexes: Vec::new(),
+            expiration_column: None,
             params: TableParams::default(),
         };
         table.set_columns(columns);

@@ -134,6 +134,7 @@ pub fn table(name: &str, columns: Vec<Column>, descending: &[&str]) -> TableMeta
         next_column_id: ColumnId(count as u16 + 1),
         dropped_columns: Vec::new(),
         indexes: Vec::new(),
+        expiration_column: None,
         params: TableParams::default(),
     }
 }

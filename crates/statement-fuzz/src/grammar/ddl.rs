@@ -79,6 +79,7 @@ pub(crate) fn first_statements() -> Vec<String> {
         "CREATE INDEX ON fuzz.n (w) USING 'vector_index' WITH OPTIONS = {'similarity_function': 'euclidean', \
          'maximum_node_connections': '512', 'construction_beam_width': '3200'}",
         "CREATE INDEX ON fuzz.n (x) USING 'sai'",
+        "CREATE TABLE fuzz.e (k int, c int, s int static, v text, d timestamp TTL, x bigint, PRIMARY KEY (k, c))",
     ];
     keyspaces.into_iter().chain(others.map(str::to_owned)).collect()
 }
@@ -151,8 +152,9 @@ impl Grammar<'_> {
             } else {
                 String::new()
             };
+            let expiration = self.sometimes(30, " TTL");
             definitions.push(format!(
-                "{name} {}{is_static}{}",
+                "{name} {}{is_static}{expiration}{}",
                 self.type_name(depth),
                 self.mask()
             ));
@@ -246,6 +248,8 @@ impl Grammar<'_> {
                 self.one_of(&["DROP MASKED", "MASKED WITH DEFAULT"])
             ),
             9 if self.chance.one_in(4) => "DROP COMPACT STORAGE".to_owned(),
+            10 if self.chance.one_in(2) => "TTL NULL".to_owned(),
+            10 => format!("TTL {}", column()),
             _ => format!(
                 "WITH {}",
                 self.several(3, " AND ", || self.one_of(&OPTIONS).to_owned())

@@ -292,9 +292,11 @@ impl ShardStore {
         }
     }
 
-    /// The row that was handed out last is not there. One that may expire is kept: clocks go back.
+    /// The row that was handed out last is not there. One that may expire is kept: clocks go back. So is every one of a table whose
+    /// rows expire by a column: another value brings them back.
     pub fn note_nearest_gone(&mut self, search: &NearestSearch) {
         let table = self.tables.get_mut(&search.table);
+        let table = table.filter(|table| table.layout.shape.expiration().is_none());
         let index = table.and_then(|table| table.vector_index_mut(search.index));
         if let Some(index) = index
             && let Some(node) = search.at(index)

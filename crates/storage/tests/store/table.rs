@@ -159,6 +159,7 @@ pub fn table(params: TableParams) -> TableMetadata {
         next_column_id: ColumnId(7),
         dropped_columns: Vec::new(),
         indexes: Vec::new(),
+        expiration_column: None,
         params,
     }
 }

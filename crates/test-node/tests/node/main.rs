@@ -30,6 +30,7 @@ mod periodic_log;
 mod prepared_plans;
 mod rate_limits;
 mod replaced_rows;
+mod row_expiry;
 mod sent_requests;
 mod sidecars;
 mod system_views;

@@ -12,7 +12,7 @@ use super::*;
 use crate::ddl::{DdlContext, apply, schema_statement};
 use crate::system::schema_version;
 
-const STATEMENTS: [&str; 12] = [
+const STATEMENTS: [&str; 13] = [
     "CREATE KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1} AND durable_writes = 'no'",
     "CREATE TYPE ks.z (a int)",
     "CREATE TYPE ks.b (x frozen<z>, t tuple<int, frozen<z>>)",
@@ -25,6 +25,7 @@ const STATEMENTS: [&str; 12] = [
     "ALTER TABLE ks.counts DROP n",
     "CREATE TABLE ks.base (p int PRIMARY KEY, v text)",
     "CREATE MATERIALIZED VIEW ks.\"View\" AS SELECT * FROM ks.base WHERE p IN (1, 2) AND v IS NOT NULL PRIMARY KEY (v, p) WITH comment = 'c'",
+    "CREATE TABLE ks.expiring (p int PRIMARY KEY, \"At\" timestamp TTL, b int)",
     "ALTER KEYSPACE system_auth WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}",
 ];
 
@@ -65,6 +66,22 @@ fn a_saved_schema_is_loaded_as_it_was() {
     assert_eq!(loaded.keyspaces, schema.keyspaces);
     assert_eq!(schema_version(&loaded), schema_version(&schema));
     assert_ne!(schema_version(&loaded), schema_version(&empty));
+}
+
+/// Earlier releases refuse what they do not know.
+#[test]
+fn a_ttl_column_is_stored_only_where_there_is_one() {
+    let (_, store) = store();
+    let schema = changed(store.load().unwrap(), &STATEMENTS);
+    let with = encode_schema(&schema);
+    assert_eq!(with.matches("expiration_column").count(), 1);
+    assert!(with.contains("\"expiration_column\": \"At\""));
+    let without = changed(schema, &["ALTER TABLE ks.expiring TTL NULL"]);
+    assert!(!encode_schema(&without).contains("expiration_column"));
+    let damaged = with.replace("\"expiration_column\": \"At\"", "\"expiration_column\": \"q\"");
+    let stored: StoredSchema = serde_json::from_str(&damaged).unwrap();
+    let refused = stored.add_to(&mut Schema::default()).unwrap_err();
+    assert_eq!(refused, "table ks.expiring: column q is missing");
 }
 
 #[test]
