@@ -33,8 +33,8 @@ use crate::shard::Shard;
 /// From the end of one pass over the tables to the next: rows that nobody sees may stay that long.
 const PASS_INTERVAL: Duration = Duration::from_secs(60);
 
-/// As many times as long as a pass took is the rest behind it at least: large tables take a tenth of the shard, not all of it.
-const RESTS_PER_PASS: u64 = 9;
+/// As many times as long as a step took nothing is done behind it: large tables take a tenth of the shard, not all of it.
+const RESTS_PER_STEP: u64 = 9;
 
 /// How often it is looked whether the time of the next pass has come.
 const LOOKED_EVERY: Duration = Duration::from_millis(500);
@@ -111,17 +111,14 @@ impl Shard {
         let mut next_ns = clock.monotonic_ns().saturating_add(nanoseconds(PASS_INTERVAL));
         loop {
             tokio::time::sleep(LOOKED_EVERY).await;
-            let begun_ns = clock.monotonic_ns();
-            if begun_ns < next_ns {
+            if clock.monotonic_ns() < next_ns {
                 continue;
             }
             for table in self.tables_that_expire() {
                 // What could not be done now is done in the next pass; it must not hold up the other tables.
                 let _panicked_or_failed = catch_async(self.expire_rows_of(&table)).await;
             }
-            let ended_ns = clock.monotonic_ns();
-            let rest_ns = ended_ns.saturating_sub(begun_ns).saturating_mul(RESTS_PER_PASS);
-            next_ns = ended_ns.saturating_add(rest_ns.max(nanoseconds(PASS_INTERVAL)));
+            next_ns = clock.monotonic_ns().saturating_add(nanoseconds(PASS_INTERVAL));
         }
     }
 
@@ -143,15 +140,22 @@ impl Shard {
         loop {
             let mut expired = ExpiredRows::new(&shape, self.context.now_s());
             let read = (PartitionRange::everything(), &slices[..]);
+            let begun_ns = self.context.clock.monotonic_ns();
             let progress = self.step_of_expired(table, read, &mut state, &mut expired)?;
+            let taken_ns = self.context.clock.monotonic_ns().saturating_sub(begun_ns);
+            if let ReadProgress::Absent(absent) = &progress {
+                self.reader.bring(&state, absent).await?;
+            }
             for partitions in in_turns(expired.take()) {
                 self.delete_expired(table.id, partitions).await?;
             }
-            match progress {
-                ReadProgress::Done => break,
-                ReadProgress::Yield => tokio::task::yield_now().await,
-                ReadProgress::Absent(absent) => self.reader.bring(&state, &absent).await?,
+            if matches!(progress, ReadProgress::Done) {
+                break;
             }
+            let rest = Duration::from_nanos(taken_ns.saturating_mul(RESTS_PER_STEP));
+            // A rest of nothing does not yield.
+            tokio::task::yield_now().await;
+            tokio::time::sleep(rest).await;
         }
         self.store.borrow().end_read(&mut state);
         Ok(())
