@@ -725,6 +725,28 @@ fn insert_as_old(node: &TestNode, a: i32) {
     ));
 }
 
+/// Of two markers as old as each other the one that expires stays, in the view as in the base row, whose cells stay.
+#[test]
+fn a_marker_that_takes_the_place_of_one_as_old_does_so_in_the_view() {
+    for columns in ["", ", b"] {
+        let clock = Arc::new(ManualClock::starting_at(1_700_000_000_000_000));
+        let node = node_on(1, Arc::new(MemoryDisk::new()), clock.clone());
+        make_table_with(&node, "m int");
+        let views = [&VIEWS[1]];
+        views.iter().for_each(|view| make_view(&node, view));
+        let value = if columns.is_empty() { "" } else { ", 'b'" };
+        node.run(&format!(
+            "INSERT INTO k.t (p, c{columns}) VALUES (0, 0{value}) USING TIMESTAMP 5"
+        ));
+        node.run("INSERT INTO k.t (p, c) VALUES (0, 0) USING TIMESTAMP 5 AND TTL 100");
+        check(&node, &views, "before its time is over");
+        clock.advance_s(101);
+        check(&node, &views, "after it");
+        let left = usize::from(!columns.is_empty());
+        assert_eq!(node.rows("SELECT p FROM k.by_c").len(), left, "{columns}");
+    }
+}
+
 /// A value that a row lost as it left its place in a view was back when the row came back there, where a compaction of the base
 /// table had dropped the tombstone meanwhile.
 #[test]
