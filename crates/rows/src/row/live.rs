@@ -37,14 +37,14 @@ pub fn live_view<'a>(
     scratch: &'a mut Vec<u8>,
     tombstones: &mut u64,
 ) -> Option<RowRef<'a>> {
+    if row.is_immortal() && shadow.is_live() && !shape.may_hide() {
+        let is_there = !row.is_empty() && (!shape.needs_marker() || !row.liveness().is_none());
+        return is_there.then_some(row);
+    }
     let shadow = match shape.expiration() {
         None => shadow,
         Some(_) => with_expiration(shape, row, shadow, time, tombstones),
     };
-    if row.is_immortal() && shadow.is_live() && !shape.has_dropped_columns() {
-        let is_there = !row.is_empty() && (!shape.needs_marker() || !row.liveness().is_none());
-        return is_there.then_some(row);
-    }
     if is_all_live(shape, row, shadow, time.now_s) {
         return Some(row);
     }

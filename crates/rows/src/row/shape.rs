@@ -21,6 +21,9 @@ pub struct RowShape {
     /// How many cells a row has at most, where each is a plain regular one: no statics, no multi-cell columns.
     plain_count: Option<usize>,
     expiration: Option<ExpirationColumn>,
+    /// True if a row may be shown in part, or not at all, though nothing in it is deleted or expires: of columns that were dropped, or by a
+    /// column that says when the row expires.
+    may_hide: bool,
 }
 
 /// A column that was dropped. It may have been added again.
@@ -49,13 +52,15 @@ impl RowShape {
         multi_cell.sort_by_key(|&(id, _)| id);
         let dropped = dropped_columns(table);
         let is_plain = table.statics().is_empty() && multi_cell.is_empty() && !table.is_counter();
+        let expiration = ExpirationColumn::of(table);
         RowShape {
+            may_hide: !dropped.is_empty() || expiration.is_some(),
             plain_count: is_plain.then(|| table.regulars().len()),
             multi_cell,
             dropped,
             is_counter: table.is_counter(),
             needs_marker: false,
-            expiration: ExpirationColumn::of(table),
+            expiration,
         }
     }
 
@@ -114,6 +119,12 @@ impl RowShape {
         }
         let complete_below_us = if count == plain_count { min_us } else { i64::MIN };
         complete_below_us.max(deleted_below_us)
+    }
+
+    /// Returns whether a row may have to be looked into though nothing in it is deleted or expires.
+    #[inline]
+    pub(crate) fn may_hide(&self) -> bool {
+        self.may_hide
     }
 
     pub fn has_dropped_columns(&self) -> bool {
