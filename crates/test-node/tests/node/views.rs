@@ -725,7 +725,7 @@ fn insert_as_old(node: &TestNode, a: i32) {
     ));
 }
 
-/// Of two markers as old as each other the one that expires stays, in the view as in the base row, whose cells stay.
+/// The one of two markers of the same time that expires stays, in the view as in the base row, whose cells stay.
 #[test]
 fn a_marker_that_takes_the_place_of_one_as_old_does_so_in_the_view() {
     for columns in ["", ", b"] {
