@@ -1,16 +1,18 @@
 //! The rows of a log: operations of a write in their order, with what was before them and after them, under their keys.
 
+use std::collections::{HashMap, HashSet};
+
 use helenus_rows::clustering::{Components, push_component};
 use helenus_rows::deletion::{DeletionTime, NEVER_S};
 use helenus_rows::row::{CellRef, Liveness, RowRef};
 use helenus_rows::update::{Update, UpdateBuilder};
-use helenus_schema::{Delta, Preimage};
+use helenus_schema::{ColumnId, Delta, Preimage};
 use helenus_types::Token;
 use helenus_types::partition_key::partition_key_components;
 use helenus_types::token::murmur3_x64_128;
 use helenus_types::value::timeuuid::timeuuid_of_us;
 
-use super::images::Images;
+use super::images::{Images, WrittenRows};
 use super::operations::{Cause, Group, LoggedCell, LoggedRow, Operation, Operations};
 use super::plan::{ChangeLogPlan, LoggedColumn};
 use super::streams::Streams;
@@ -20,6 +22,9 @@ struct Writing<'w, 'u> {
     plan: &'w ChangeLogPlan,
     update: &'w Update<'u>,
     images: &'w Images,
+    /// These two only for images.
+    about: AboutRows<'u>,
+    written: WrittenRows<'u>,
     now_s: u32,
 }
 
@@ -37,10 +42,19 @@ impl ChangeLogPlan {
         if operations.0.is_empty() {
             return None;
         }
+        let (about, written) = match self.has_images() {
+            true => (
+                About::rows_of(&operations.0),
+                WrittenRows::of(update, &self.base.comparator),
+            ),
+            false => Default::default(),
+        };
         let writing = Writing {
             plan: self,
             update,
             images,
+            about,
+            written,
             now_s,
         };
         let mut logged = Vec::new();
@@ -49,9 +63,9 @@ impl ChangeLogPlan {
         let groups = &operations.0;
         for (place, group) in groups.iter().enumerate() {
             let mut rows: Vec<LoggedRow<'_>> = Vec::new();
-            rows.extend(writing.preimages(groups, place));
+            rows.extend(writing.preimages(group, place));
             rows.extend(group.rows.iter().map(|row| self.delta(row)));
-            rows.extend(writing.postimages(groups, place));
+            rows.extend(writing.postimages(group, place));
             // Times beyond those that a time uuid has come to the same one.
             let seed = writing.hash(&rows).wrapping_add(place as u64);
             let time = timeuuid_of_us(group.timestamp_us, seed);
@@ -94,63 +108,65 @@ impl<'u> Writing<'_, 'u> {
     }
 
     /// The rows of a group as they were, of those that no group before it is about.
-    fn preimages(&self, groups: &[Group<'u>], place: usize) -> Vec<LoggedRow<'u>> {
+    fn preimages(&self, group: &Group<'u>, place: usize) -> Vec<LoggedRow<'u>> {
         let (plan, preimage) = (self.plan, self.plan.options.preimage);
         if preimage == Preimage::None {
             return Vec::new();
         }
-        let (before, from_here) = groups.split_at(place);
         let mut images: Vec<LoggedRow<'u>> = Vec::new();
-        for row in from_here.iter().take(1).flat_map(|group| &group.rows) {
-            let is_told = images.iter().any(|image| image.clustering == row.clustering);
-            if !row.operation.is_about_row() || is_told || is_about(before, row.clustering) {
-                continue;
-            }
-            let stored = self.images.before(row.clustering, &plan.base.comparator);
+        for (about, clustering) in self.told_rows(group, |about| about.first_group == place) {
+            let stored = self.images.before(clustering, &plan.base.comparator);
             if stored.is_empty() {
                 continue;
             }
-            let is_whole = preimage == Preimage::Full || is_deleted(groups, row.clustering);
-            let has = |column: &LoggedColumn| is_whole || is_changed(groups, row.clustering, column);
+            let is_whole = preimage == Preimage::Full || about.is_deleted;
+            let has = |column: &LoggedColumn| is_whole || about.changes(column);
             images.push(LoggedRow {
                 operation: Operation::Preimage,
                 ttl_s: 0,
-                clustering: row.clustering,
-                cells: plan.image_cells(stored, row.clustering.is_none(), has, true),
+                clustering,
+                cells: plan.image_cells(stored, clustering.is_none(), has, true),
             });
         }
         images
     }
 
-    /// The rows of a group as they become, of those that no group behind it is about and that are not deleted.
-    fn postimages(&self, groups: &[Group<'u>], place: usize) -> Vec<LoggedRow<'u>> {
+    /// The rows of a group as they become, of those that no group behind it is about and that it does not only delete.
+    fn postimages(&self, group: &Group<'u>, place: usize) -> Vec<LoggedRow<'u>> {
         let plan = self.plan;
         if !plan.options.postimage {
             return Vec::new();
         }
-        let behind = groups.get(place + 1..).unwrap_or_default();
-        let mut images: Vec<LoggedRow<'u>> = Vec::new();
-        for row in groups.iter().skip(place).take(1).flat_map(|group| &group.rows) {
-            let is_told = images.iter().any(|image| image.clustering == row.clustering);
-            let is_written = matches!(row.operation, Operation::RowUpdate | Operation::RowInsert);
-            if !is_written || is_told || is_about(behind, row.clustering) {
-                continue;
-            }
-            let stored = self.images.before(row.clustering, &plan.base.comparator);
-            let after = plan.after(stored, self.update, row.clustering, self.now_s);
-            let after = if after.is_empty() {
-                RowRef::EMPTY
-            } else {
-                RowRef::new(&after)
+        let is_last = |about: &About| about.last_group == place && about.last_written == Some(place);
+        let told = self.told_rows(group, is_last).map(|(_, clustering)| {
+            let stored = self.images.before(clustering, &plan.base.comparator);
+            let after = plan.after(stored, &self.written, clustering, self.now_s);
+            let after = match after.is_empty() {
+                true => RowRef::EMPTY,
+                false => RowRef::new(&after),
             };
-            images.push(LoggedRow {
+            LoggedRow {
                 operation: Operation::Postimage,
                 ttl_s: 0,
-                clustering: row.clustering,
-                cells: plan.image_cells(after, row.clustering.is_none(), |_| true, false),
-            });
-        }
-        images
+                clustering,
+                cells: plan.image_cells(after, clustering.is_none(), |_| true, false),
+            }
+        });
+        told.collect()
+    }
+
+    /// The rows that a group is about, each once, as far as `is_wanted`.
+    fn told_rows<'g>(
+        &'g self,
+        group: &'g Group<'u>,
+        is_wanted: impl Fn(&About) -> bool + 'g,
+    ) -> impl Iterator<Item = (&'g About, Option<&'u [u8]>)> {
+        let mut told = HashSet::new();
+        let rows = group.rows.iter().filter(|row| row.operation.is_about_row());
+        rows.filter_map(move |row| {
+            let about = self.about.get(&row.clustering)?;
+            (is_wanted(about) && told.insert(row.clustering)).then_some((about, row.clustering))
+        })
     }
 
     fn put(
@@ -228,28 +244,49 @@ impl Operation {
     }
 }
 
-fn rows_about<'g, 'u>(
-    groups: &'g [Group<'u>],
-    clustering: Option<&'g [u8]>,
-) -> impl Iterator<Item = &'g LoggedRow<'u>> {
-    let rows = groups.iter().flat_map(|group| &group.rows);
-    rows.filter(move |row| row.operation.is_about_row() && row.clustering == clustering)
+/// What a write does to one row, or to the static one.
+#[derive(Default)]
+struct About {
+    /// Places of the groups that are about it.
+    first_group: usize,
+    last_group: usize,
+    /// Place of the last group that gives it something.
+    last_written: Option<usize>,
+    is_deleted: bool,
+    /// Columns of the log, ascending.
+    changed: Vec<ColumnId>,
 }
 
-fn is_about(groups: &[Group<'_>], clustering: Option<&[u8]>) -> bool {
-    rows_about(groups, clustering).next().is_some()
-}
+type AboutRows<'u> = HashMap<Option<&'u [u8]>, About>;
 
-fn is_deleted(groups: &[Group<'_>], clustering: Option<&[u8]>) -> bool {
-    rows_about(groups, clustering).any(|row| row.operation == Operation::RowDelete)
-}
+impl About {
+    fn rows_of<'u>(groups: &[Group<'u>]) -> AboutRows<'u> {
+        let mut rows = AboutRows::new();
+        for (place, group) in groups.iter().enumerate() {
+            for row in group.rows.iter().filter(|row| row.operation.is_about_row()) {
+                let about = rows.entry(row.clustering).or_insert_with(|| About {
+                    first_group: place,
+                    ..About::default()
+                });
+                about.last_group = place;
+                match row.operation {
+                    Operation::RowDelete => about.is_deleted = true,
+                    _ => about.last_written = Some(place),
+                }
+                about.changed.extend(row.cells.iter().map(|(column, _)| *column));
+            }
+        }
+        rows.values_mut().for_each(|about| about.changed.sort_unstable());
+        rows
+    }
 
-fn is_changed(groups: &[Group<'_>], clustering: Option<&[u8]>, column: &LoggedColumn) -> bool {
-    let own = [
-        Some(column.value),
-        Some(column.deleted),
-        column.form.deleted_elements(),
-    ];
-    rows_about(groups, clustering)
-        .any(|row| row.cells.iter().any(|(of_cell, _)| own.contains(&Some(*of_cell))))
+    fn changes(&self, column: &LoggedColumn) -> bool {
+        let own = [
+            Some(column.value),
+            Some(column.deleted),
+            column.form.deleted_elements(),
+        ];
+        let mut own = own.into_iter().flatten();
+        own.any(|column| self.changed.binary_search(&column).is_ok())
+    }
 }

@@ -2,6 +2,7 @@
 //! ScyllaDB's documentation.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use helenus_protocol::ErrorCode;
 use helenus_test_node::{Answer, Execution, TestNode, options};
@@ -299,6 +300,32 @@ fn images_show_rows_before_and_after() {
             r#"{"batch_seq_no": 0, "operation": 4, "ck": null, "v1": null, "v2": null, "deleted_v2": null}"#,
         ],
     );
+}
+
+/// A batch of thousands of rows of a partition, each with its images, held its shard for seconds: each row was looked for among all.
+#[test]
+fn images_of_many_rows_take_as_long_as_there_are_rows() {
+    let node = node_with(
+        "CREATE TABLE k.t (pk int, ck int, v int, PRIMARY KEY (pk, ck)) WITH cdc = {'enabled': true, 'preimage': true, \
+         'postimage': true}",
+    );
+    let took = |rows: u32| {
+        let members =
+            (0..rows).map(|ck| format!("UPDATE k.t SET v = {rows} WHERE pk = {rows} AND ck = {ck};"));
+        let text = format!("BEGIN UNLOGGED BATCH {} APPLY BATCH", members.collect::<String>());
+        // The first has no rows to show as they were.
+        node.run(&text);
+        let runs = (0..3).map(|_| {
+            let began = Instant::now();
+            node.run(&text);
+            began.elapsed()
+        });
+        runs.min().unwrap()
+    };
+    let (few, many) = (took(500), took(8_000));
+    // Sixteen times as many; each among all would be 256 times as long.
+    assert!(many < 48 * few, "{few:?} and {many:?}");
+    assert_eq!(log(&node, "v").len(), 4 * 3 * 8_500 - 8_500);
 }
 
 /// Rows that memory does not have whole are read on the way of several steps.
