@@ -57,9 +57,9 @@ pub(super) struct Group<'u> {
     pub rows: Vec<LoggedRow<'u>>,
 }
 
-/// Operations of a write, by time.
+/// Operations of a write, each with its timestamp, in the order in which they are written.
 #[derive(Debug, Default)]
-pub(super) struct Operations<'u>(pub Vec<Group<'u>>);
+pub(super) struct Operations<'u>(Vec<(i64, LoggedRow<'u>)>);
 
 /// All that a row is given under one timestamp and with one time to live.
 struct Part<'u> {
@@ -100,18 +100,25 @@ impl<'u> Operations<'u> {
         operations
     }
 
-    fn push(&mut self, timestamp_us: i64, row: LoggedRow<'u>) {
-        let groups = &mut self.0;
-        match groups.binary_search_by_key(&timestamp_us, |group| group.timestamp_us) {
-            Ok(place) => groups[place].rows.push(row),
-            Err(place) => groups.insert(
-                place,
-                Group {
+    /// Brings them into the order of their times.
+    pub fn into_groups(self) -> Vec<Group<'u>> {
+        let mut rows = self.0;
+        rows.sort_by_key(|(timestamp_us, _)| *timestamp_us);
+        let mut groups: Vec<Group<'u>> = Vec::new();
+        for (timestamp_us, row) in rows {
+            match groups.last_mut().filter(|last| last.timestamp_us == timestamp_us) {
+                Some(group) => group.rows.push(row),
+                None => groups.push(Group {
                     timestamp_us,
                     rows: vec![row],
-                },
-            ),
+                }),
+            }
         }
+        groups
+    }
+
+    fn push(&mut self, timestamp_us: i64, row: LoggedRow<'u>) {
+        self.0.push((timestamp_us, row));
     }
 
     fn row(&mut self, plan: &ChangeLogPlan, clustering: Option<&'u [u8]>, row: RowRef<'u>, cause: Cause) {

@@ -38,13 +38,13 @@ impl ChangeLogPlan {
         images: &Images,
         now_s: u32,
     ) -> Option<Vec<u8>> {
-        let operations = Operations::of(self, update, cause);
-        if operations.0.is_empty() {
+        let groups = Operations::of(self, update, cause).into_groups();
+        if groups.is_empty() {
             return None;
         }
         let (about, written) = match self.has_images() {
             true => (
-                About::rows_of(&operations.0),
+                About::rows_of(&groups),
                 WrittenRows::of(update, &self.base.comparator),
             ),
             false => Default::default(),
@@ -60,7 +60,6 @@ impl ChangeLogPlan {
         let mut logged = Vec::new();
         let stream = Streams::get().of(token);
         let mut builder = UpdateBuilder::new(&mut logged, self.table.id, &stream, DeletionTime::LIVE);
-        let groups = &operations.0;
         for (place, group) in groups.iter().enumerate() {
             let mut rows: Vec<LoggedRow<'_>> = Vec::new();
             rows.extend(writing.preimages(group, place));
