@@ -82,7 +82,7 @@ impl<'u> WrittenRows<'u> {
         written
     }
 
-    /// What is written to a row, one after the other.
+    /// All that is written to a row, one after the other.
     fn of_row(
         &self,
         clustering: Option<&[u8]>,

@@ -243,7 +243,7 @@ impl Operation {
     }
 }
 
-/// What a write does to one row, or to the static one.
+/// A write as far as it is about one row, or the static one.
 #[derive(Default)]
 struct About {
     /// Places of the groups that are about it.
