@@ -2,26 +2,27 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
-use http::HeaderMap;
+use helenus_http2::Trailers;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::sync::mpsc;
 
 use crate::bounds::{BODY_COST, BODY_TIMEOUT};
 use crate::failure::Failure;
-use crate::memory::{Memory, Taken};
+use crate::http2::Arriving;
+use crate::memory::{Lent, Memory, Taken};
 
 /// The body of an answer.
 pub enum Body {
     /// All of it, then the trailers.
     Whole {
         bytes: Bytes,
-        trailers: Option<Box<HeaderMap>>,
+        trailers: Option<Trailers>,
     },
     /// As it is made.
     Stream(mpsc::Receiver<Piece>),
@@ -30,7 +31,7 @@ pub enum Body {
 /// A part of an answer that is made while it is sent.
 pub enum Piece {
     Data(Bytes),
-    Trailers(Box<HeaderMap>),
+    Trailers(Trailers),
     /// The rest cannot be had: the client sees that its answer is not whole.
     Broken,
 }
@@ -73,12 +74,12 @@ impl HttpBody for Body {
             }
             Body::Whole { trailers, .. } => {
                 let trailers = trailers.take();
-                Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(*trailers))))
+                Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers.into_headers()))))
             }
             Body::Stream(pieces) => pieces.poll_recv(context).map(|piece| {
                 piece.map(|piece| match piece {
                     Piece::Data(bytes) => Ok(Frame::data(bytes)),
-                    Piece::Trailers(trailers) => Ok(Frame::trailers(*trailers)),
+                    Piece::Trailers(trailers) => Ok(Frame::trailers(trailers.into_headers())),
                     Piece::Broken => Err(Broken),
                 })
             }),
@@ -97,26 +98,63 @@ impl HttpBody for Body {
     }
 }
 
-/// A request's body as a whole, with what it takes.
-pub struct Received {
-    pub bytes: Vec<u8>,
-    _taken: Taken,
+/// The body of a request, as it comes.
+pub enum Incoming {
+    Http1(hyper::body::Incoming),
+    Http2(Arriving),
 }
 
-/// The next bytes of a request's body; `None` at its end, and where its client has gone.
-pub async fn next_bytes(incoming: &mut Incoming) -> Option<Bytes> {
-    loop {
-        let frame = poll_fn(|context| Pin::new(&mut *incoming).poll_frame(context)).await?;
-        // Trailers of a request say nothing here.
-        if let Ok(data) = frame.ok()?.into_data() {
-            return Some(data);
+/// A piece of a request's body.
+pub enum Chunk {
+    Bytes(Bytes),
+    Lent(Lent),
+}
+
+impl Deref for Chunk {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Chunk::Bytes(bytes) => bytes,
+            Chunk::Lent(lent) => lent,
         }
     }
 }
 
+impl Incoming {
+    /// The length that the client has named, if it has.
+    fn announced_bytes(&self) -> u64 {
+        match self {
+            Incoming::Http1(incoming) => incoming.size_hint().lower(),
+            Incoming::Http2(arriving) => arriving.announced_bytes(),
+        }
+    }
+
+    /// The next bytes of the body; `None` at its end, and where its client has gone.
+    pub async fn next(&mut self) -> Option<Chunk> {
+        let incoming = match self {
+            Incoming::Http1(incoming) => incoming,
+            Incoming::Http2(arriving) => return arriving.next().await.map(Chunk::Lent),
+        };
+        loop {
+            let frame = poll_fn(|context| Pin::new(&mut *incoming).poll_frame(context)).await?;
+            // Trailers of a request say nothing here.
+            if let Ok(data) = frame.ok()?.into_data() {
+                return Some(Chunk::Bytes(data));
+            }
+        }
+    }
+}
+
+/// A request's body as a whole, with what it takes.
+pub struct Received {
+    pub bytes: Lent,
+    _taken: Taken,
+}
+
 /// Reads a body to its end.
 pub async fn read_whole(mut incoming: Incoming, memory: &Arc<Memory>) -> Result<Received, Failure> {
-    let announced = incoming.size_hint().lower();
+    let announced = incoming.announced_bytes();
     let bytes_max = memory.body_bytes_max();
     let too_large = Failure::TooLarge {
         bytes_max: Some(bytes_max),
@@ -126,13 +164,13 @@ pub async fn read_whole(mut incoming: Incoming, memory: &Arc<Memory>) -> Result<
     }
     let reading = async {
         let mut taken = memory.take(0)?;
-        let mut bytes = Vec::new();
-        while let Some(data) = next_bytes(&mut incoming).await {
+        let mut bytes = memory.lend(0);
+        while let Some(data) = incoming.next().await {
             if bytes.len() + data.len() > bytes_max {
                 return Err(too_large);
             }
             taken.grow(BODY_COST * data.len())?;
-            bytes.extend_from_slice(&data);
+            bytes.extend(&data);
         }
         Ok(Received { bytes, _taken: taken })
     };

@@ -31,7 +31,7 @@ pub const PING_TIMEOUT: Duration = Duration::from_secs(20);
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request's headers, as HTTP/2 counts them; also what HTTP/1.1 buffers while it reads them. Servers allow 8 to 16 KiB.
-pub const HEADERS_BYTES_MAX: u32 = 16 * 1024;
+pub const HEADERS_BYTES_MAX: usize = 16 * 1024;
 
 /// Headers of an HTTP/1.1 request.
 pub const HEADERS_MAX: usize = 100;
@@ -39,9 +39,9 @@ pub const HEADERS_MAX: usize = 100;
 /// Streams of an HTTP/2 connection at a time: more than grpc-go's default of 100.
 pub const STREAMS_MAX: u32 = 256;
 
-/// Streams that a client has opened and reset, and that are not accepted yet. A client that cancels all of its streams at once is within its
+/// Streams that a client may open and reset before anybody has looked at them. A client that cancels all of its streams at once is within its
 /// rights; a flood of resets (rapid reset) ends the connection here.
-pub const RESET_STREAMS_MAX: usize = 2 * STREAMS_MAX as usize;
+pub const RESET_STREAMS_MAX: u32 = 2 * STREAMS_MAX;
 
 /// Flow-control window in bytes: what a stream, and a connection, may send before it is read.
 pub const STREAM_WINDOW_BYTES: u32 = 128 * 1024;

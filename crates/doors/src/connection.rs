@@ -7,14 +7,15 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
 
+use crate::body::Incoming;
 use crate::bounds;
 use crate::caller::Caller;
 use crate::drain::Stage;
-use crate::executor::{Tasks, Timers};
+use crate::executor::Timers;
+use crate::http2;
 use crate::routes;
 use crate::socket::{Socket, Spoken};
 use crate::state::Serving;
@@ -51,9 +52,10 @@ pub async fn serve(socket: Socket, caller: Rc<Caller>) {
 
 async fn answer(
     caller: Rc<Caller>,
-    request: Request<Incoming>,
+    request: Request<hyper::body::Incoming>,
     under_way: underway::Request,
 ) -> Result<Response<Answer>, Infallible> {
+    let request = request.map(Incoming::Http1);
     Ok(under_way.until_sent(routes::answer(&caller, request).await))
 }
 
@@ -96,23 +98,11 @@ async fn serve_http1(socket: Socket, caller: Rc<Caller>) -> Option<Vec<u8>> {
 /// Ends `serving` when everything is answered that the client has asked.
 async fn serve_http2(socket: Socket, caller: Rc<Caller>, serving: &mut Option<Serving>) {
     let state = caller.state.clone();
-    let underway = socket.underway().clone();
-    let counting = underway.clone();
-    let service = service_fn(move |request| answer(caller.clone(), request, counting.begin()));
-    let connection = http2::Builder::new(Tasks)
-        .timer(Timers)
-        .max_concurrent_streams(bounds::STREAMS_MAX)
-        .max_pending_accept_reset_streams(bounds::RESET_STREAMS_MAX)
-        .max_header_list_size(bounds::HEADERS_BYTES_MAX)
-        .initial_stream_window_size(bounds::STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(bounds::CONNECTION_WINDOW_BYTES)
-        .max_send_buf_size(bounds::SEND_BUFFER_BYTES)
-        .keep_alive_interval(bounds::PING_INTERVAL)
-        .keep_alive_timeout(bounds::PING_TIMEOUT)
-        .serve_connection(socket, service);
+    let connection = http2::Connection::new(socket, caller);
+    let requests = connection.requests();
     let mut connection = pin!(connection);
     tokio::select! {
-        _ended = connection.as_mut() => return,
+        () = connection.as_mut() => return,
         () = state.reached(Stage::Draining) => {}
     }
     // Balancers hear of it by health checks first. Where another process takes the node's place there is nothing to hear.
@@ -125,16 +115,16 @@ async fn serve_http2(socket: Socket, caller: Rc<Caller>, serving: &mut Option<Se
     }
     // Says that streams up to the last that the client can have begun are answered, asks by a ping whether it has heard so, and only
     // then which one that was (RFC 9113, section 6.8): what the client sends meanwhile is answered, too.
-    connection.as_mut().graceful_shutdown();
+    requests.begin_drain();
     let heard = async {
         tokio::time::sleep(bounds::HEARING).await;
-        while !underway.is_empty() {
+        while !requests.are_over() {
             tokio::time::sleep(bounds::LOOK).await;
         }
     };
     tokio::select! {
-        _ended = connection.as_mut() => return,
+        () = connection.as_mut() => return,
         () = heard => drop(serving.take()),
     }
-    let _ended = connection.await;
+    connection.await;
 }

@@ -1,4 +1,4 @@
-//! Tasks and timers that HTTP needs of the thread that it runs on.
+//! Timers that HTTP/1.1 needs of the thread that it runs on.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,19 +6,6 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hyper::rt;
-
-/// Tasks of this thread.
-#[derive(Clone, Copy)]
-pub struct Tasks;
-
-impl<F> rt::Executor<F> for Tasks
-where
-    F: Future<Output = ()> + 'static,
-{
-    fn execute(&self, task: F) {
-        tokio::task::spawn_local(task);
-    }
-}
 
 /// Timers of this thread.
 #[derive(Clone, Copy)]

@@ -20,6 +20,7 @@ mod executor;
 mod failure;
 mod grpc;
 mod handover;
+mod http2;
 mod http_door;
 mod listener;
 mod memory;

@@ -1,5 +1,6 @@
 //! Memory of bodies and answers: taken from a connection's part and from that of all doors, given back with the last byte.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -60,6 +61,14 @@ impl Memory {
         self.buffers.take(bytes)
     }
 
+    /// The same for bytes of a request.
+    pub fn lend(self: &Arc<Self>, bytes: usize) -> Lent {
+        Lent {
+            bytes: self.buffers.take(bytes),
+            memory: self.clone(),
+        }
+    }
+
     /// The longest body on a connection with this memory: a third of it is left for the answer. More would never have room.
     pub fn body_bytes_max(&self) -> usize {
         BODY_BYTES_MAX.min(self.bytes_max / 3 * 2 / BODY_COST)
@@ -118,6 +127,43 @@ impl Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         self.memory.give_back(self.bytes);
+    }
+}
+
+/// A buffer with bytes of a request, which comes back when nobody reads them any more. What they take is charged elsewhere: to the
+/// request as a whole, or to its connection's window.
+#[derive(Debug)]
+pub struct Lent {
+    bytes: Vec<u8>,
+    memory: Arc<Memory>,
+}
+
+impl Lent {
+    /// Appends some, in a longer buffer if this one is full.
+    pub fn extend(&mut self, more: &[u8]) {
+        let wanted = self.bytes.len() + more.len();
+        if wanted > self.bytes.capacity() {
+            let mut longer = self.memory.buffer(wanted.max(2 * self.bytes.capacity()));
+            longer.extend_from_slice(&self.bytes);
+            self.memory
+                .buffers
+                .give_back(std::mem::replace(&mut self.bytes, longer));
+        }
+        self.bytes.extend_from_slice(more);
+    }
+}
+
+impl Deref for Lent {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.memory.buffers.give_back(std::mem::take(&mut self.bytes));
     }
 }
 

@@ -5,9 +5,8 @@ use std::rc::Rc;
 use helenus_node::catch_async;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, Response};
-use hyper::body::Incoming;
 
-use crate::body::Body;
+use crate::body::{Body, Incoming};
 use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::http_door::{self, problem};

@@ -16,15 +16,18 @@ use tokio::time::Sleep;
 use crate::bounds::{FIRST_BYTES_TIMEOUT, HALF_CLOSED, LINGER, PREFACE_PAUSE, WRITE_TIMEOUT};
 use crate::underway::Underway;
 
-/// Bytes that are read at a time.
+/// Bytes that HTTP/1.1 reads at a time.
 const READ_BYTES: usize = 16 * 1024;
+
+/// Bytes that are received at a time at most: some calls of each of many streams, or frames of the longest kind.
+const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// First bytes of a client of HTTP/2 (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 thread_local! {
-    /// Where bytes are on their way from the kernel to HTTP's buffers, which are not all initialised.
-    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
+    /// Where bytes are on their way from the kernel to whoever reads them: HTTP/1.1 puts them into its own buffers, HTTP/2 reads them here.
+    pub static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice());
 }
 
 /// A connected socket. Clones are the same one.
@@ -152,31 +155,41 @@ impl Read for Socket {
         if self.0.end.seen.borrow().is_some() {
             return self.poll_end(context);
         }
-        loop {
-            ready!(self.0.stream.poll_read_ready(context))?;
-            let room = READ_BYTES.min(buffer.remaining());
-            let read = SCRATCH.with_borrow_mut(|scratch| {
-                let place = scratch.get_mut(..room).unwrap_or_default();
-                let count = self.0.stream.try_read(place)?;
-                buffer.put_slice(place.get(..count).unwrap_or_default());
-                Ok::<usize, io::Error>(count)
-            });
-            match read {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-                Ok(0) if room > 0 => return self.poll_end(context),
-                Ok(count) => {
-                    if count < room {
-                        self.nothing_left();
-                    }
-                    return Poll::Ready(Ok(()));
-                }
-            }
+        let room = READ_BYTES.min(buffer.remaining());
+        let count = SCRATCH.with_borrow_mut(|scratch| {
+            let place = scratch.get_mut(..room).unwrap_or_default();
+            let count = ready!(self.poll_receive(context, place))?;
+            buffer.put_slice(place.get(..count).unwrap_or_default());
+            Poll::Ready(Ok::<usize, io::Error>(count))
+        });
+        match ready!(count)? {
+            0 if room > 0 => self.poll_end(context),
+            _ => Poll::Ready(Ok(())),
         }
     }
 }
 
 impl Socket {
+    /// Receives as many bytes as there are, and `place` has room for; none at the end of what the client sends.
+    pub fn poll_receive(&self, context: &mut Context<'_>, place: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.0.stream.poll_read_ready(context))?;
+            match self.0.stream.try_read(place) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(count) if 0 < count && count < place.len() => {
+                    self.nothing_left();
+                    return Poll::Ready(Ok(count));
+                }
+                received => return Poll::Ready(received),
+            }
+        }
+    }
+
+    /// Sends some of these bytes, and returns how many.
+    pub fn poll_send(&self, context: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        self.poll_written(context, |stream| stream.try_write_vectored(slices))
+    }
+
     /// The kernel had less than there was room for: until it says that more has come there is none, which it need not be asked for.
     fn nothing_left(&self) {
         let would_block = || Err::<(), _>(io::ErrorKind::WouldBlock.into());

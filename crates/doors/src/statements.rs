@@ -74,8 +74,8 @@ impl Statements {
         values: &dyn Values,
         options: &RequestOptions,
     ) -> Result<Answer, Failure> {
-        check(text)?;
         if values.is_empty() {
+            check(text)?;
             return Ok(client.query_with(text, (), options).await?);
         }
         let mut attempts = 0;
@@ -105,8 +105,8 @@ impl Statements {
         loop {
             let mut batch = Batch::new(kind);
             for member in members {
-                check(member.text)?;
                 if member.values.is_empty() {
+                    check(member.text)?;
                     batch.push_text(member.text, ())?;
                 } else {
                     let prepared = self.prepared(client, member.text, options).await?;
@@ -139,6 +139,7 @@ impl Statements {
             known.used = used;
             return Ok(known.prepared.clone());
         }
+        check(text)?;
         let asked = RequestOptions {
             keyspace: options.keyspace.clone(),
             timeout: options.timeout,

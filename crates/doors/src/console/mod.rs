@@ -2,9 +2,8 @@
 
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
 use http::{HeaderValue, Request, Response, StatusCode};
-use hyper::body::Incoming;
 
-use crate::body::Body;
+use crate::body::{Body, Incoming};
 use crate::http_door::whole;
 
 /// The page's parts.

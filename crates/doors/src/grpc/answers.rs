@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use helenus_http2::Trailers;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Response};
 use prost::Message;
@@ -49,7 +50,7 @@ impl Answers {
     pub async fn end(&self, status: Status) {
         let mut trailers = Box::new(self.trailers.take());
         trailers.extend(status.into_headers());
-        let _gone = self.pieces.send(Piece::Trailers(trailers)).await;
+        let _gone = self.pieces.send(Piece::Trailers(Trailers::Own(trailers))).await;
     }
 }
 
@@ -62,7 +63,7 @@ pub fn answered(
     let bytes = framed(message, compression, memory)?;
     let body = Body::Whole {
         bytes,
-        trailers: Some(Box::new(Status::ok_headers())),
+        trailers: Some(Trailers::Shared(Status::ok_headers())),
     };
     Ok(begun(body, compression))
 }

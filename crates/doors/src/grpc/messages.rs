@@ -1,14 +1,13 @@
 //! Messages of a call as they come: each with a byte that says whether it is compressed, and its length.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes, BytesMut};
-use hyper::body::Incoming;
 use prost::Message;
 
 use super::compression::Compression;
 use super::status::{Code, Status};
-use crate::body::next_bytes;
+use crate::body::{Chunk, Incoming};
 use crate::bounds::BODY_COST;
 use crate::failure::Failure;
 use crate::memory::{Memory, Taken};
@@ -19,8 +18,10 @@ const PREFIX_BYTES: usize = 5;
 /// Reads a call's messages.
 pub struct Messages {
     incoming: Incoming,
-    /// Bytes that have come and are not read.
-    rest: Bytes,
+    /// Bytes that have come,
+    chunk: Option<Chunk>,
+    /// of which so many were read.
+    read: usize,
     compression: Option<Compression>,
     memory: Arc<Memory>,
 }
@@ -36,7 +37,8 @@ impl Messages {
     pub fn new(incoming: Incoming, compression: Option<Compression>, memory: &Arc<Memory>) -> Self {
         Messages {
             incoming,
-            rest: Bytes::new(),
+            chunk: None,
+            read: 0,
             compression,
             memory: memory.clone(),
         }
@@ -56,14 +58,18 @@ impl Messages {
         if !self.fill(PREFIX_BYTES + bytes).await {
             return Err(Status::new(Code::Internal, "The call ends within a message"));
         }
-        self.rest.advance(PREFIX_BYTES);
-        let packed = self.rest.split_to(bytes);
+        let packed = self
+            .rest()
+            .get(PREFIX_BYTES..PREFIX_BYTES + bytes)
+            .unwrap_or_default();
         let unpacked = self.unpacked(packed, is_compressed)?;
         taken
             .grow(BODY_COST * unpacked.len().saturating_sub(bytes))
             .map_err(Failure::from)?;
-        let message = M::decode(unpacked)
+        let message = M::decode(&*unpacked)
             .map_err(|error| Status::new(Code::Internal, format!("A message cannot be read: {error}")))?;
+        drop(unpacked);
+        self.pass(PREFIX_BYTES + bytes);
         Ok(Some(Charged {
             message,
             is_compressed,
@@ -71,12 +77,13 @@ impl Messages {
         }))
     }
 
-    fn unpacked(&self, bytes: Bytes, is_compressed: bool) -> Result<Bytes, Status> {
+    fn unpacked<'b>(&self, bytes: &'b [u8], is_compressed: bool) -> Result<Cow<'b, [u8]>, Status> {
         match (is_compressed, self.compression) {
-            (false, _) => Ok(bytes),
-            (true, Some(compression)) => Ok(compression
-                .decompress(&bytes, self.memory.body_bytes_max())?
-                .into()),
+            (false, _) => Ok(Cow::Borrowed(bytes)),
+            (true, Some(compression)) => {
+                let unpacked = compression.decompress(bytes, self.memory.body_bytes_max())?;
+                Ok(Cow::Owned(unpacked))
+            }
             (true, None) => Err(Status::new(
                 Code::Internal,
                 "A message is flagged as compressed, but the header grpc-encoding does not say how",
@@ -84,9 +91,23 @@ impl Messages {
         }
     }
 
+    /// Bytes that have come and are not read.
+    fn rest(&self) -> &[u8] {
+        let chunk = self.chunk.as_deref().unwrap_or_default();
+        chunk.get(self.read..).unwrap_or_default()
+    }
+
+    /// So many of them are read.
+    fn pass(&mut self, bytes: usize) {
+        self.read += bytes;
+        if self.rest().is_empty() {
+            (self.chunk, self.read) = (None, 0);
+        }
+    }
+
     async fn length_and_flag(&mut self) -> Result<Option<(bool, usize)>, Status> {
         if !self.fill(PREFIX_BYTES).await {
-            return match self.rest.is_empty() {
+            return match self.rest().is_empty() {
                 true => Ok(None),
                 false => Err(Status::new(
                     Code::Internal,
@@ -94,7 +115,7 @@ impl Messages {
                 )),
             };
         }
-        match *self.rest {
+        match *self.rest() {
             [flag @ (0 | 1), a, b, c, d, ..] => {
                 Ok(Some((flag == 1, u32::from_be_bytes([a, b, c, d]) as usize)))
             }
@@ -107,24 +128,26 @@ impl Messages {
 
     /// Returns whether so many bytes are there, if need be after some more have come.
     async fn fill(&mut self, bytes: usize) -> bool {
-        if self.rest.is_empty() {
+        if self.chunk.is_none() {
             // Most messages come in one piece, and are read where it lies.
-            match next_bytes(&mut self.incoming).await {
-                Some(data) => self.rest = data,
-                None => return false,
-            }
+            self.chunk = self.incoming.next().await;
+            self.read = 0;
         }
-        if self.rest.len() >= bytes {
+        if self.rest().len() >= bytes {
             return true;
         }
-        let mut joined = BytesMut::from(&*self.rest);
-        self.rest = Bytes::new();
-        let mut is_whole = false;
-        while !is_whole && let Some(data) = next_bytes(&mut self.incoming).await {
-            joined.extend_from_slice(&data);
-            is_whole = joined.len() >= bytes;
+        let mut joined = self.memory.lend(bytes);
+        joined.extend(self.rest());
+        (self.chunk, self.read) = (None, 0);
+        while joined.len() < bytes
+            && let Some(data) = self.incoming.next().await
+        {
+            joined.extend(&data);
         }
-        self.rest = joined.freeze();
+        let is_whole = joined.len() >= bytes;
+        if !joined.is_empty() {
+            self.chunk = Some(Chunk::Lent(joined));
+        }
         is_whole
     }
 }

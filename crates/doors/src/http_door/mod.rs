@@ -15,10 +15,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use serde::Deserialize;
 
-use crate::body::{self, Body};
+use crate::body::{self, Body, Incoming};
 use crate::caller::Caller;
 use crate::console;
 use crate::failure::Failure;

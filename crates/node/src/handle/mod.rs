@@ -296,7 +296,7 @@ impl Handle {
             false => ServerError::refused(&ErrorBody::ServerError, NO_ANSWER).into(),
         };
         gathering::post(door, shard, asked);
-        answered.await.map_err(|_| no_answer())
+        gathering::answered(answered).await.map_err(|_| no_answer())
     }
 
     /// Builds the request for the shard, if the client may send it.

@@ -6,6 +6,7 @@ mod messages;
 use std::rc::Rc;
 use std::time::Duration;
 
+use helenus_http2::Trailers;
 use http::{HeaderMap, HeaderName, Response};
 
 use super::answers::{self, Answers};
@@ -56,7 +57,9 @@ pub async fn call(mut call: Call, method: &str) -> Response<Body> {
         ..
     } = response.body_mut()
     {
-        echo(&asked, &ECHO_TRAILER, trailers);
+        let mut own = Box::new(trailers.clone().into_headers());
+        echo(&asked, &ECHO_TRAILER, &mut own);
+        *trailers = Trailers::Own(own);
     }
     response
 }
