@@ -51,7 +51,8 @@ use handover::Departures;
 use state::State;
 
 pub use grpc::proto;
-pub use handover::HandedOver;
+pub use handover::{HandedOver, HandedOverConnection};
+pub use tokens::HandedOverToken;
 
 /// A page of metrics that is being made.
 pub type MetricsPage = Pin<Box<dyn Future<Output = String> + Send>>;
@@ -60,8 +61,8 @@ pub type MetricsPage = Pin<Box<dyn Future<Output = String> + Send>>;
 pub struct DoorOptions {
     /// Where clients connect.
     pub listener: TcpListener,
-    /// Connections that another process has served until now.
-    pub handed_over: Vec<HandedOver>,
+    /// Connections that another process has served until now, and its clients' tokens.
+    pub handed_over: HandedOver,
     /// The node; each client is given a handle of its own.
     pub node: Handle,
     /// The memory that the node has; what the doors' clients may take beside it depends on that.
@@ -154,8 +155,8 @@ impl Doors {
         let _ended = answered.wait_for(|answered| *answered).await.is_ok();
     }
 
-    /// The connections that were given up so far.
-    pub fn handed_over(&self) -> Vec<HandedOver> {
+    /// The connections that were given up so far, and, once all is [answered](Doors::answered), the tokens.
+    pub fn handed_over(&self) -> HandedOver {
         self.departures.take()
     }
 

@@ -17,7 +17,7 @@ use crate::bounds::{ACCEPT_PAUSE, CONNECTIONS_PER_ADDRESS_MAX};
 use crate::caller::Caller;
 use crate::connection;
 use crate::drain::Stage;
-use crate::handover::HandedOver;
+use crate::handover::HandedOverConnection;
 use crate::socket::Socket;
 use crate::state::{Beginning, State};
 
@@ -94,6 +94,7 @@ pub async fn serve(beginning: Beginning, state: Rc<State>, answered: watch::Send
             // Each connection has begun to be served by then.
             tokio::task::yield_now().await;
             state.all_answered().await;
+            state.depart();
             answered.send_replace(true);
         }
     });
@@ -103,6 +104,8 @@ pub async fn serve(beginning: Beginning, state: Rc<State>, answered: watch::Send
         () = state.reached(Stage::Closed) => {}
     }
     connections.shutdown().await;
+    // Whoever waits for the answer sees that the thread has ended.
+    state.depart();
     saying.abort();
     forgetting.abort();
     gathering.abort();
@@ -126,8 +129,8 @@ impl Accepted {
     }
 
     /// Serves a connection that another process has served until now.
-    fn go_on_with(&mut self, connection: HandedOver) {
-        let HandedOver { socket, received } = connection;
+    fn go_on_with(&mut self, connection: HandedOverConnection) {
+        let HandedOverConnection { socket, received } = connection;
         // Who has gone meanwhile has no address.
         if let Ok(peer) = socket.peer_addr()
             && let Ok(stream) = TcpStream::from_std(socket)

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::bounds::{CONNECTIONS_MAX, DESCRIPTORS_SHARE, LOOK, READY_TIMEOUT};
 use crate::buffers::Buffers;
 use crate::drain::Stage;
-use crate::handover::{Departures, HandedOver};
+use crate::handover::{Departures, HandedOverConnection};
 use crate::memory::Memory;
 use crate::statements::Statements;
 use crate::tokens::Tokens;
@@ -52,7 +52,7 @@ impl Drop for Serving {
 /// Sockets that the doors have at their beginning.
 pub struct Beginning {
     pub listener: TcpListener,
-    pub handed_over: Vec<HandedOver>,
+    pub handed_over: Vec<HandedOverConnection>,
 }
 
 impl State {
@@ -61,6 +61,8 @@ impl State {
         stages: watch::Receiver<Stage>,
         departures: Departures,
     ) -> (Beginning, State) {
+        let mut tokens = Tokens::default();
+        tokens.go_on_with(options.handed_over.tokens, options.clock.monotonic_ns());
         let state = State {
             node: options.node,
             asks_for_passwords: options.asks_for_passwords,
@@ -76,7 +78,7 @@ impl State {
                 },
             ),
             statements: Statements::default(),
-            tokens: RefCell::default(),
+            tokens: RefCell::new(tokens),
             connections: Cell::new(0),
             descriptors: DescriptorReserve::of_this_process(),
             departures,
@@ -86,7 +88,7 @@ impl State {
         };
         let beginning = Beginning {
             listener: options.listener,
-            handed_over: options.handed_over,
+            handed_over: options.handed_over.connections,
         };
         (beginning, state)
     }
@@ -120,6 +122,14 @@ impl State {
         let mut stages = self.stages.clone();
         // Whoever opened the doors has gone without closing them: as good as closed.
         let _gone = stages.wait_for(|now| *now >= stage).await;
+    }
+
+    /// Gives another process what is left to be given once everything is answered.
+    pub fn depart(&self) {
+        if self.stage() == Stage::HandingOver {
+            let tokens = self.tokens.borrow().to_hand_over(self.clock.monotonic_ns());
+            self.departures.set_tokens(tokens);
+        }
     }
 
     /// Makes the page that Prometheus reads.

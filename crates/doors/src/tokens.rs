@@ -1,6 +1,7 @@
 //! Tokens: what a client that has logged in shows with each request.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use helenus_node::Handle;
@@ -33,10 +34,55 @@ pub struct Shown {
     pub is_due: bool,
 }
 
+/// A login that another process goes on with: what it takes to know the client's token again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandedOverToken {
+    token: Uuid,
+    credential: Credential,
+    /// Time since its last use.
+    idle: Duration,
+}
+
+impl HandedOverToken {
+    /// Appends its bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.token.as_bytes());
+        let idle_ms = u64::try_from(self.idle.as_millis()).unwrap_or(u64::MAX);
+        out.extend_from_slice(&idle_ms.to_be_bytes());
+        for text in [&self.credential.user, &self.credential.salted_hash] {
+            out.extend_from_slice(&(text.len() as u32).to_be_bytes());
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    /// Takes one from the front of `rest`; `None` if there is none.
+    pub fn decode(rest: &mut &[u8]) -> Option<HandedOverToken> {
+        let (token, behind) = rest.split_first_chunk::<16>()?;
+        let (idle_ms, behind) = behind.split_first_chunk::<8>()?;
+        *rest = behind;
+        let mut text = || -> Option<Arc<str>> {
+            let (length, behind) = rest.split_first_chunk::<4>()?;
+            let (text, behind) = behind.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+            *rest = behind;
+            std::str::from_utf8(text).ok().map(Arc::from)
+        };
+        Some(HandedOverToken {
+            token: Uuid::from_bytes(*token),
+            credential: Credential {
+                user: text()?,
+                salted_hash: text()?,
+            },
+            idle: Duration::from_millis(u64::from_be_bytes(*idle_ms)),
+        })
+    }
+}
+
 struct Login {
     credential: Credential,
-    used_ns: u64,
-    looked_up_ns: u64,
+    /// On the node's monotonic clock; less than nothing where another process saw it.
+    used_ns: i128,
+    /// `None` where another process was the last to look.
+    looked_up_ns: Option<u64>,
 }
 
 impl Credential {
@@ -72,11 +118,35 @@ impl Tokens {
             token,
             Login {
                 credential,
-                used_ns: now_ns,
-                looked_up_ns: now_ns,
+                used_ns: i128::from(now_ns),
+                looked_up_ns: Some(now_ns),
             },
         );
         token.to_string()
+    }
+
+    /// All that are valid, for another process.
+    pub fn to_hand_over(&self, now_ns: u64) -> Vec<HandedOverToken> {
+        let valid = self.logins.iter().filter(|(_, login)| !login.is_over(now_ns));
+        let handed_over = valid.map(|(token, login)| HandedOverToken {
+            token: *token,
+            credential: login.credential.clone(),
+            idle: login.idle(now_ns),
+        });
+        handed_over.collect()
+    }
+
+    /// Goes on with those of another process, each of whose roles is looked up before it is believed.
+    pub fn go_on_with(&mut self, handed_over: Vec<HandedOverToken>, now_ns: u64) {
+        for handed_over in handed_over.into_iter().take(TOKENS_MAX) {
+            let idle_ns = u64::try_from(handed_over.idle.as_nanos()).unwrap_or(u64::MAX);
+            let login = Login {
+                credential: handed_over.credential,
+                used_ns: i128::from(now_ns) - i128::from(idle_ns),
+                looked_up_ns: None,
+            };
+            self.logins.insert(handed_over.token, login);
+        }
     }
 
     /// Finds the login of a token, which lives on from now.
@@ -87,11 +157,13 @@ impl Tokens {
             self.logins.remove(&token);
             return None;
         }
-        login.used_ns = now_ns;
+        login.used_ns = i128::from(now_ns);
         Some(Shown {
             token,
             credential: login.credential.clone(),
-            is_due: u128::from(now_ns.saturating_sub(login.looked_up_ns)) >= ROLE_VALIDITY.as_nanos(),
+            is_due: login.looked_up_ns.is_none_or(|looked_up_ns| {
+                u128::from(now_ns.saturating_sub(looked_up_ns)) >= ROLE_VALIDITY.as_nanos()
+            }),
         })
     }
 
@@ -99,7 +171,7 @@ impl Tokens {
     pub fn judge(&mut self, shown: &Shown, found: Option<&Credential>, now_ns: u64) -> bool {
         let is_good = found == Some(&shown.credential);
         match self.logins.get_mut(&shown.token) {
-            Some(login) if is_good => login.looked_up_ns = now_ns,
+            Some(login) if is_good => login.looked_up_ns = Some(now_ns),
             _ => {
                 self.logins.remove(&shown.token);
             }
@@ -109,8 +181,13 @@ impl Tokens {
 }
 
 impl Login {
+    fn idle(&self, now_ns: u64) -> Duration {
+        let idle_ns = i128::from(now_ns) - self.used_ns;
+        Duration::from_nanos(u64::try_from(idle_ns).unwrap_or_default())
+    }
+
     fn is_over(&self, now_ns: u64) -> bool {
-        u128::from(now_ns.saturating_sub(self.used_ns)) > TOKEN_LIFE.as_nanos()
+        self.idle(now_ns) > TOKEN_LIFE
     }
 }
 
@@ -147,6 +224,35 @@ mod tests {
             tokens.issue(credential("c"), &random, 11);
         }
         assert_eq!((tokens.logins.len(), tokens.show(&first, 11)), (TOKENS_MAX, None));
+    }
+
+    /// Whoever had logged in had to do so again when another process took the node's place.
+    #[test]
+    fn a_token_that_is_handed_over_is_as_old_as_it_was_and_its_role_is_looked_up() {
+        let random = SeededRandom::new(1);
+        let life_ns = TOKEN_LIFE.as_nanos() as u64;
+        let mut tokens = Tokens::default();
+        let token = tokens.issue(credential("a"), &random, 0);
+        let old = tokens.issue(credential("b"), &random, 0);
+        let now_ns = life_ns - 5_000_000;
+        tokens.show(&token, now_ns).unwrap();
+        let mut bytes = Vec::new();
+        for one in tokens.to_hand_over(life_ns) {
+            one.encode(&mut bytes);
+        }
+        let mut rest = &bytes[..];
+        let arrived: Vec<HandedOverToken> =
+            std::iter::from_fn(|| HandedOverToken::decode(&mut rest)).collect();
+        assert_eq!((arrived.len(), rest.len()), (2, 0));
+        assert_eq!(HandedOverToken::decode(&mut &bytes[..bytes.len() / 2 - 1]), None);
+        // The other process has a clock of its own, which has just begun.
+        let begun_ns = 1_000_000;
+        let mut others = Tokens::default();
+        others.go_on_with(arrived, begun_ns);
+        let shown = others.show(&token, begun_ns + life_ns - 5_000_000).unwrap();
+        assert!(shown.is_due && shown.credential == credential("a"));
+        assert_eq!(others.show(&old, begun_ns + 1_000_000), None);
+        assert!(tokens.to_hand_over(3 * life_ns).is_empty());
     }
 
     #[test]

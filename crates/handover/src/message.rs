@@ -12,7 +12,8 @@ pub enum Kind {
     Hello = 1,
     /// Listening sockets: a byte for each descriptor says which.
     Listeners = 2,
-    /// The successor has made ready all that it can, and wants the data folder.
+    /// The successor has made ready all that it can, and wants the data folder; with a byte for each kind of message that it understands
+    /// beside those that every release does.
     Take = 3,
     /// Connections: for each descriptor, the length of its state in four bytes and the state.
     Connections = 4,
@@ -22,10 +23,12 @@ pub enum Kind {
     Serving = 6,
     /// Why nothing comes of it, as text.
     Failed = 7,
+    /// Logins of clients of HTTP and gRPC. Only for a successor that says in [`Kind::Take`] that it understands them.
+    Tokens = 8,
 }
 
 impl Kind {
-    const ALL: [Kind; 7] = [
+    const ALL: [Kind; 8] = [
         Kind::Hello,
         Kind::Listeners,
         Kind::Take,
@@ -33,6 +36,7 @@ impl Kind {
         Kind::Released,
         Kind::Serving,
         Kind::Failed,
+        Kind::Tokens,
     ];
 }
 

@@ -27,7 +27,7 @@ pub struct DoorSettings {
 /// Doors to a node that is not there yet.
 pub(crate) struct Opening {
     listener: TcpListener,
-    handed_over: Vec<HandedOver>,
+    handed_over: HandedOver,
     settings: DoorSettings,
     node_memory_bytes: u64,
     buffer_pool: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Opening {
 impl Opening {
     pub fn new(
         listener: TcpListener,
-        handed_over: Vec<HandedOver>,
+        handed_over: HandedOver,
         settings: DoorSettings,
         node: &NodeOptions,
     ) -> Self {

@@ -62,7 +62,7 @@ impl Served {
         let running = Node::start(options, Arc::new(|_| {})).unwrap();
         let doors = Doors::open(DoorOptions {
             listener: TcpListener::bind("127.0.0.1:0").unwrap(),
-            handed_over: Vec::new(),
+            handed_over: helenus_doors::HandedOver::default(),
             node: running.handle(),
             node_memory_bytes: serving.node_memory_bytes.unwrap_or(1 << 30),
             asks_for_passwords: serving.asks_for_passwords,

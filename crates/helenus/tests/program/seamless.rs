@@ -315,3 +315,47 @@ fn who_has_logged_in_stays_logged_in_and_who_has_not_still_can() {
     successor.terminate();
     successor.end();
 }
+
+/// Clients of HTTP and gRPC had to log in again, and were told so by an error.
+#[test]
+fn tokens_are_good_at_the_process_that_replaces_the_node_until_their_role_has_another_password() {
+    let folder = Folder::new("tokens");
+    let options = ["--authenticator", "password"];
+    let node = Program::start(&folder.0, any_ports(), &options);
+    let addresses = node.addresses();
+    let post = |path: &str, token: &str, body: &str| {
+        let mut stream = TcpStream::connect(addresses[2]).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let length = body.len();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: node\r\nContent-Type: application/json");
+        let request =
+            format!("{head}\r\nX-Cassandra-Token: {token}\r\nContent-Length: {length}\r\n\r\n{body}");
+        stream.write_all(request.as_bytes()).unwrap();
+        http_answer(&mut stream)
+    };
+    let answer = post(
+        "/v1/auth",
+        "",
+        r#"{"username": "cassandra", "password": "cassandra"}"#,
+    );
+    let token = answer.split('"').nth(3).expect("a token").to_owned();
+    let asks = || {
+        post(
+            "/v1/query",
+            &token,
+            r#"{"query": "SELECT key FROM system.local"}"#,
+        )
+    };
+    assert!(asks().starts_with("HTTP/1.1 200"), "{}", asks());
+    let successor = Program::start(&folder.0, addresses, &[&options[..], &["--replace"]].concat());
+    node.end();
+    assert!(asks().starts_with("HTTP/1.1 200"), "{}", asks());
+    let mut client = Client::log_in_as(successor.cql, "cassandra", "cassandra");
+    let changed = client.ask("ALTER ROLE cassandra WITH PASSWORD = 'another'");
+    assert_eq!(changed, Reply::Message(Opcode::Result));
+    let last = Program::start(&folder.0, addresses, &[&options[..], &["--replace"]].concat());
+    successor.end();
+    assert!(asks().starts_with("HTTP/1.1 401"), "{}", asks());
+    last.terminate();
+    last.end();
+}

@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use helenus_doors::{HandedOverConnection, HandedOverToken};
 use helenus_handover::{Channel, DESCRIPTORS_MAX, HandoverError, Kind, Message, PAYLOAD_BYTES_MAX};
 use helenus_transport::HandedOver;
 
@@ -12,8 +13,8 @@ use super::door::DoorKind;
 #[derive(Default)]
 pub(crate) struct Connections {
     pub cql: Vec<HandedOver>,
-    /// Between two requests of HTTP/1.1, or before the first bytes of any protocol.
-    pub doors: Vec<helenus_doors::HandedOver>,
+    /// Between two requests of HTTP/1.1, or before the first bytes of any protocol; and the tokens of who has logged in.
+    pub doors: helenus_doors::HandedOver,
 }
 
 /// In front of each state: its length, and whose it is.
@@ -21,7 +22,7 @@ const STATE_HEADER_BYTES: usize = 5;
 
 impl Connections {
     pub fn len(&self) -> usize {
-        self.cql.len() + self.doors.len()
+        self.cql.len() + self.doors.connections.len()
     }
 
     /// Sends them all; they stay open here, too.
@@ -32,6 +33,7 @@ impl Connections {
             .map(|connection| (DoorKind::Cql, connection.state(), connection.socket.as_fd()));
         let doors = self
             .doors
+            .connections
             .iter()
             .map(|door| (DoorKind::HttpAndGrpc, door.received.clone(), door.socket.as_fd()));
         let mut batch = Batch::default();
@@ -59,6 +61,30 @@ impl Connections {
         Ok(())
     }
 
+    /// Sends the tokens, as many together as fit a message.
+    pub fn send_tokens(&self, channel: &Channel) -> Result<(), HandoverError> {
+        let (mut payload, mut one) = (Vec::new(), Vec::new());
+        for token in &self.doors.tokens {
+            one.clear();
+            token.encode(&mut one);
+            if payload.len() + one.len() > PAYLOAD_BYTES_MAX {
+                channel.send(Kind::Tokens, &payload, &[])?;
+                payload.clear();
+            }
+            payload.extend_from_slice(&one);
+        }
+        match payload.is_empty() {
+            true => Ok(()),
+            false => channel.send(Kind::Tokens, &payload, &[]),
+        }
+    }
+
+    /// Adds those of a message. Whose is not understood has to log in again.
+    pub fn receive_tokens(&mut self, mut payload: &[u8]) {
+        let tokens = std::iter::from_fn(|| HandedOverToken::decode(&mut payload));
+        self.doors.tokens.extend(tokens);
+    }
+
     fn add(&mut self, door: u8, state: &[u8], descriptor: OwnedFd) {
         let socket = TcpStream::from(descriptor);
         // It is as it was there, unless that is no connection at all.
@@ -67,7 +93,7 @@ impl Connections {
         }
         match DoorKind::of_byte(door) {
             Some(DoorKind::Cql) => self.cql.extend(HandedOver::of_state(socket, state)),
-            Some(DoorKind::HttpAndGrpc) => self.doors.push(helenus_doors::HandedOver {
+            Some(DoorKind::HttpAndGrpc) => self.doors.connections.push(HandedOverConnection {
                 socket,
                 received: state.to_vec(),
             }),
@@ -130,6 +156,17 @@ mod tests {
         (Channel::new(one).unwrap(), Channel::new(other).unwrap())
     }
 
+    fn token(number: u128) -> HandedOverToken {
+        let user = number.to_string();
+        let mut bytes = number.to_be_bytes().to_vec();
+        bytes.extend(1_u64.to_be_bytes());
+        for text in [&*user, "a hash"] {
+            bytes.extend((text.len() as u32).to_be_bytes());
+            bytes.extend(text.as_bytes());
+        }
+        HandedOverToken::decode(&mut &bytes[..]).unwrap()
+    }
+
     #[test]
     fn more_connections_than_fit_a_message_arrive_all_the_same() {
         let (one, other) = channels();
@@ -140,17 +177,23 @@ mod tests {
         // The beginning of a first message that did not come to its end.
         let pending = |socket| HandedOver::of_state(socket, &[&[0][..], &[4; 5000]].concat()).unwrap();
         let count = 2 * DESCRIPTORS_MAX + 1;
+        // More than a message holds.
+        let tokens: Vec<HandedOverToken> = (0..30_000_u128).map(token).collect();
         let connections = Connections {
             cql: (0..count).map(|_| pending(connect())).collect(),
-            doors: vec![helenus_doors::HandedOver {
-                socket: connect(),
-                received: b"GET".to_vec(),
-            }],
+            doors: helenus_doors::HandedOver {
+                connections: vec![HandedOverConnection {
+                    socket: connect(),
+                    received: b"GET".to_vec(),
+                }],
+                tokens: tokens.clone(),
+            },
         };
         assert_eq!(connections.len(), count + 1);
         let arrived = std::thread::scope(|scope| {
             scope.spawn(|| {
                 connections.send(&one).unwrap();
+                connections.send_tokens(&one).unwrap();
                 one.send(Kind::Released, &[], &[]).unwrap();
             });
             let mut arrived = Connections::default();
@@ -158,12 +201,14 @@ mod tests {
                 let message = other.receive(PATIENCE).unwrap();
                 match message.kind {
                     Kind::Connections => arrived.receive(message).unwrap(),
+                    Kind::Tokens => arrived.receive_tokens(&message.payload),
                     _ => return arrived,
                 }
             }
         });
-        assert_eq!((arrived.cql.len(), arrived.doors.len()), (count, 1));
-        assert_eq!(arrived.doors[0].received, b"GET");
+        assert_eq!((arrived.cql.len(), arrived.doors.connections.len()), (count, 1));
+        assert!(arrived.doors.tokens == tokens);
+        assert_eq!(arrived.doors.connections[0].received, b"GET");
         let state = connections.cql[0].state();
         assert!(arrived.cql.iter().all(|connection| connection.state() == state));
     }

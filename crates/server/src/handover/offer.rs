@@ -32,6 +32,8 @@ const SERVING_TIMEOUT: Duration = Duration::from_secs(600);
 pub struct Takeover {
     channel: Channel,
     process: i32,
+    /// Kinds of messages that the successor understands beside those of every release.
+    understood: Vec<u8>,
 }
 
 /// The socket that successors connect to; closed by [`Offer::close`], not by dropping it.
@@ -101,15 +103,22 @@ fn await_successor(listener: &UnixListener, parts: &OfferParts, is_closing: &Ato
             continue;
         };
         match converse(&channel, parts) {
-            Ok(process) if !is_closing.load(Ordering::Acquire) => return Some(Takeover { channel, process }),
+            Ok((process, understood)) if !is_closing.load(Ordering::Acquire) => {
+                return Some(Takeover {
+                    channel,
+                    process,
+                    understood,
+                });
+            }
             Ok(_) => return None,
             Err(error) => channel.fail(&format!("{error}; this node goes on serving")),
         }
     }
 }
 
-/// Until the successor is ready and what is in memory is on the disk: what was written until then need not be when nobody serves.
-fn converse(channel: &Channel, parts: &OfferParts) -> Result<i32, HandoverError> {
+/// Until the successor is ready and what is in memory is on the disk: what was written until then need not be when nobody serves. Returns its
+/// process id, and the kinds of messages that it understands beside those of every release.
+fn converse(channel: &Channel, parts: &OfferParts) -> Result<(i32, Vec<u8>), HandoverError> {
     let (user, process) = channel.peer()?;
     let own = rustix::process::geteuid().as_raw();
     if user != own {
@@ -122,10 +131,10 @@ fn converse(channel: &Channel, parts: &OfferParts) -> Result<i32, HandoverError>
         let (kinds, descriptors) = sockets.to_send();
         channel.send(Kind::Listeners, &kinds, &descriptors)?;
     }
-    channel.expect(Kind::Take, READY_TIMEOUT)?;
+    let take = channel.expect(Kind::Take, READY_TIMEOUT)?;
     // What cannot be flushed is in the log, for the successor as for every next start.
     let _not_all = parts.operator.flush(None);
-    Ok(process)
+    Ok((process, take.payload))
 }
 
 /// The successor may open the data folder.
@@ -142,6 +151,9 @@ impl Takeover {
     /// Gives the connections away, and the data folder, which nobody here has open any more.
     pub(crate) fn release(self, connections: &Connections) -> Result<Released, HandoverError> {
         connections.send(&self.channel)?;
+        if self.understood.contains(&(Kind::Tokens as u8)) {
+            connections.send_tokens(&self.channel)?;
+        }
         self.channel.send(Kind::Released, &[], &[])?;
         Ok(Released {
             channel: self.channel,

@@ -64,7 +64,7 @@ impl Succession {
     }
 
     fn try_take(&self) -> Result<Connections, HandoverError> {
-        self.channel.send(Kind::Take, &[], &[])?;
+        self.channel.send(Kind::Take, &[Kind::Tokens as u8], &[])?;
         let mut connections = Connections::default();
         loop {
             let message = match self.channel.receive(RELEASE_TIMEOUT) {
@@ -73,6 +73,7 @@ impl Succession {
             };
             match message.kind {
                 Kind::Connections => connections.receive(message)?,
+                Kind::Tokens => connections.receive_tokens(&message.payload),
                 Kind::Released => return Ok(connections),
                 other => return Err(HandoverError::Unexpected(other)),
             }
