@@ -14,6 +14,7 @@ use support::grpc::{framed, int, query, value};
 use support::{Served, Serving};
 
 const QUERY: &str = "/stargate.Stargate/ExecuteQuery";
+const ECHO: &str = "/grpc.testing.TestService/UnaryCall";
 const VALUE_BYTES: usize = 8 * 1024;
 const CALLS: u32 = 1_600;
 
@@ -103,8 +104,8 @@ impl Caller {
 }
 
 /// Measures a call, `at_once` of them under way.
-fn cost(served: &Served, message: &Bytes, at_once: usize) -> Cost {
-    let one = call(1, QUERY, message);
+fn cost(served: &Served, path: &str, message: &Bytes, at_once: usize) -> Cost {
+    let one = call(1, path, message);
     let mut calls = one.repeat(at_once);
     let places: Vec<usize> = (0..at_once).map(|number| number * one.len()).collect();
     let mut caller = Caller::connect(served);
@@ -128,10 +129,24 @@ fn read(key: i64) -> Query {
     }
 }
 
+/// `SimpleRequest` of gRPC's test service with a payload, whose answer has one as long.
+fn echo(bytes: u16) -> Bytes {
+    let length = [0x80 | bytes as u8 & 0x7f, (bytes >> 7) as u8];
+    let body = [&[0x12][..], &length, &vec![7; usize::from(bytes)]].concat();
+    let payload_bytes = body.len() as u16;
+    let payload_length = [0x80 | payload_bytes as u8 & 0x7f, (payload_bytes >> 7) as u8];
+    let message = [&[0x10][..], &length, &[0x1a], &payload_length, &body].concat();
+    let mut framed = vec![0];
+    framed.extend((message.len() as u32).to_be_bytes());
+    framed.extend(message);
+    framed.into()
+}
+
 /// Measures the cases, each with how many calls are under way at once.
 fn costs(has_pool: bool) -> Vec<(&'static str, usize, Cost)> {
     let served = Served::start_as(Serving {
         lacks_buffer_pool: !has_pool,
+        serves_tests: true,
         ..Serving::default()
     });
     served
@@ -150,9 +165,12 @@ fn costs(has_pool: bool) -> Vec<(&'static str, usize, Cost)> {
         ("read 1 B", framed(&read(1)), 1),
         ("read 1 B", framed(&read(1)), 16),
         ("read 8 KiB", framed(&read(2)), 6),
+        ("8 KiB both ways", echo(VALUE_BYTES as u16), 6),
     ];
-    let of_case =
-        |(name, message, at_once): &(_, Bytes, _)| (*name, *at_once, cost(&served, message, *at_once));
+    let of_case = |(name, message, at_once): &(&'static str, Bytes, usize)| {
+        let path = if *name == "8 KiB both ways" { ECHO } else { QUERY };
+        (*name, *at_once, cost(&served, path, message, *at_once))
+    };
     cases.iter().map(of_case).collect()
 }
 
@@ -170,11 +188,14 @@ fn the_buffers_of_large_requests_and_answers_are_used_again() {
     }
     for ((name, _, with), (_, _, without)) in with.iter().zip(&without) {
         match *name {
-            // An answer is made in a buffer of its own length, and a request comes in one.
-            "read 8 KiB" | "write 8 KiB" => assert!(
-                without.bytes - with.bytes > VALUE_BYTES as f64 * 0.9,
-                "{with:?}, {without:?}"
-            ),
+            // A request comes in a buffer of its own length, and an answer is made in one.
+            "read 8 KiB" | "write 8 KiB" | "8 KiB both ways" => {
+                let directions = if *name == "8 KiB both ways" { 2.0 } else { 1.0 };
+                assert!(
+                    without.bytes - with.bytes > VALUE_BYTES as f64 * 0.9 * directions,
+                    "{name}: {with:?}, {without:?}"
+                );
+            }
             // Which turns the calls of a write share with each other differs a little from run to run.
             _ => assert!(
                 (with.bytes / without.bytes - 1.0).abs() < 0.05,

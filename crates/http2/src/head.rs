@@ -1,14 +1,14 @@
 //! The head of a request, of the fields of its header block (RFC 9113, section 8.3).
 
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, TE};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 
 use crate::hpack::field::Field;
 
-/// Fields of a request that are kept at once; more make its map grow.
-const FIELDS: usize = 12;
+/// Fields that most requests have at most; more make their map grow.
+const FIELDS: usize = 6;
 
 /// A head that is read field by field.
 pub struct Reading {
@@ -22,6 +22,8 @@ pub struct Reading {
     bytes: usize,
     bytes_max: usize,
     is_malformed: bool,
+    /// True once a field came that is none of the head's own.
+    is_behind_head: bool,
 }
 
 /// A head that was read to its end.
@@ -50,6 +52,7 @@ impl Reading {
             bytes: 0,
             bytes_max,
             is_malformed: false,
+            is_behind_head: false,
         }
     }
 
@@ -59,12 +62,15 @@ impl Reading {
         if self.bytes > self.bytes_max {
             return;
         }
-        let is_first = self.headers.is_empty();
+        let is_first = !self.is_behind_head;
+        self.is_behind_head |= matches!(field, Field::Regular(..));
         let is_right = match field {
             Field::Method(method) => is_first && self.method.replace(method.clone()).is_none(),
             Field::Scheme(scheme) => is_first && self.scheme.replace(scheme.clone()).is_none(),
             Field::Authority(authority) => is_first && self.authority.replace(authority.clone()).is_none(),
             Field::Path(path) => is_first && self.path.replace(path.clone()).is_none(),
+            // It says nothing but that the client takes trailers, which is a matter of the connection.
+            Field::Regular(name, _) if *name == TE => true,
             Field::Regular(name, value) => {
                 if is_first {
                     self.headers.reserve(FIELDS);

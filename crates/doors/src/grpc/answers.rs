@@ -1,7 +1,7 @@
 //! Answers as gRPC sends them: messages with their lengths, then the status.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use helenus_http2::Trailers;
@@ -81,13 +81,25 @@ pub fn failed(status: &Status) -> Response<Body> {
 }
 
 fn begun(body: Body, compression: Option<Compression>) -> Response<Body> {
+    /// By how messages are compressed.
+    static HEADERS: LazyLock<[HeaderMap; 3]> = LazyLock::new(|| {
+        [None, Some(Compression::Gzip), Some(Compression::Zstd)].map(|compression| {
+            let encoding =
+                compression.map(|compression| (ENCODING, HeaderValue::from_static(compression.name())));
+            let always = [
+                (CONTENT_TYPE, HeaderValue::from_static("application/grpc")),
+                (ACCEPTED, HeaderValue::from_static(UNDERSTOOD)),
+            ];
+            always.into_iter().chain(encoding).collect()
+        })
+    });
+    let [plain, gzip, zstd] = &*HEADERS;
     let mut response = Response::new(body);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    headers.insert(ACCEPTED, HeaderValue::from_static(UNDERSTOOD));
-    if let Some(compression) = compression {
-        headers.insert(ENCODING, HeaderValue::from_static(compression.name()));
-    }
+    response.headers_mut().clone_from(match compression {
+        None => plain,
+        Some(Compression::Gzip) => gzip,
+        Some(Compression::Zstd) => zstd,
+    });
     response
 }
 

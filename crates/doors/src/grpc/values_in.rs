@@ -1,5 +1,7 @@
 //! Stargate's values to serialized ones.
 
+use std::borrow::Cow;
+
 use helenus_node::handle::Column;
 use helenus_types::CqlType;
 use helenus_types::value::Duration;
@@ -64,7 +66,7 @@ fn push(bound: &mut BoundValues, marker: &Column, value: &Value) -> Result<(), F
 }
 
 /// `None` is null.
-fn encoded(data_type: &CqlType, value: &Value) -> Result<Option<Vec<u8>>, String> {
+fn encoded<'v>(data_type: &CqlType, value: &'v Value) -> Result<Option<Cow<'v, [u8]>>, String> {
     match &value.inner {
         // What a client of a later version sends may be a value of a kind that is not known here.
         None => Err("the value is of no kind that is known here".to_owned()),
@@ -74,18 +76,18 @@ fn encoded(data_type: &CqlType, value: &Value) -> Result<Option<Vec<u8>>, String
     }
 }
 
-fn encoded_inner(data_type: &CqlType, inner: &Inner) -> Result<Vec<u8>, String> {
+fn encoded_inner<'v>(data_type: &CqlType, inner: &'v Inner) -> Result<Cow<'v, [u8]>, String> {
     match (data_type, inner) {
         (CqlType::List { element, .. } | CqlType::Set { element, .. }, Inner::Collection(given)) => {
             let types = std::iter::repeat(&**element);
-            collection(given.elements.iter().zip(types), given.elements.len())
+            collection(given.elements.iter().zip(types), given.elements.len()).map(Cow::Owned)
         }
         (CqlType::Map { key, value, .. }, Inner::Collection(given)) => {
             if given.elements.len() % 2 != 0 {
                 return Err("a map has a value for each key".to_owned());
             }
             let types = [&**key, &**value].into_iter().cycle();
-            collection(given.elements.iter().zip(types), given.elements.len() / 2)
+            collection(given.elements.iter().zip(types), given.elements.len() / 2).map(Cow::Owned)
         }
         (CqlType::Vector { element, dimension }, Inner::Collection(given)) => {
             if given.elements.len() != *dimension as usize {
@@ -99,7 +101,7 @@ fn encoded_inner(data_type: &CqlType, inner: &Inner) -> Result<Vec<u8>, String> 
                 let bytes = encoded(element, value)?.ok_or("elements of vectors cannot be null")?;
                 write_vector_element(&mut out, element, &bytes);
             }
-            Ok(out)
+            Ok(out.into())
         }
         (CqlType::Tuple(types), Inner::Collection(given)) => {
             if given.elements.len() > types.len() {
@@ -113,7 +115,7 @@ fn encoded_inner(data_type: &CqlType, inner: &Inner) -> Result<Vec<u8>, String> 
             for (value, data_type) in given.elements.iter().zip(types.iter()) {
                 write_component(&mut out, encoded(data_type, value)?.as_deref());
             }
-            Ok(out)
+            Ok(out.into())
         }
         (CqlType::UserDefined { definition, .. }, Inner::Udt(given)) => {
             let is_field = |name: &str| definition.fields.iter().any(|(field, _)| **field == *name);
@@ -129,7 +131,7 @@ fn encoded_inner(data_type: &CqlType, inner: &Inner) -> Result<Vec<u8>, String> 
                     .flatten();
                 write_component(&mut out, bytes.as_deref());
             }
-            Ok(out)
+            Ok(out.into())
         }
         (native, inner) => native_encoded(native, inner),
     }
@@ -151,9 +153,24 @@ fn collection<'v>(
 /// Nanoseconds of a day.
 const DAY_NS: u64 = 86_400_000_000_000;
 
-fn native_encoded(native: &CqlType, inner: &Inner) -> Result<Vec<u8>, String> {
+fn native_encoded<'v>(native: &CqlType, inner: &'v Inner) -> Result<Cow<'v, [u8]>, String> {
     let out_of_range = |value: &dyn std::fmt::Display| format!("{value} is out of the range of {native}");
-    Ok(match (native, inner) {
+    // What the message has as CQL does is bound where it lies.
+    let as_it_is = match (native, inner) {
+        (CqlType::Ascii, Inner::String(value)) if value.is_ascii() => Some(value.as_bytes()),
+        (CqlType::Text, Inner::String(value)) => Some(value.as_bytes()),
+        (CqlType::Inet, Inner::Inet(inet)) if matches!(inet.value.len(), 4 | 16) => Some(&*inet.value),
+        (CqlType::Uuid | CqlType::Timeuuid, Inner::Uuid(uuid)) if uuid.value.len() == 16 => {
+            Some(&*uuid.value)
+        }
+        (CqlType::Varint, Inner::Varint(varint)) => Some(&*varint.value),
+        (CqlType::Blob | CqlType::Custom(_) | CqlType::Duration, Inner::Bytes(value)) => Some(&**value),
+        _ => None,
+    };
+    if let Some(bytes) = as_it_is {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let out = match (native, inner) {
         (CqlType::Tinyint, Inner::Int(value)) => i8::try_from(*value)
             .map_err(|_| out_of_range(value))?
             .to_be_bytes()
@@ -172,12 +189,6 @@ fn native_encoded(native: &CqlType, inner: &Inner) -> Result<Vec<u8>, String> {
         (CqlType::Float, Inner::Float(value)) => value.to_be_bytes().to_vec(),
         (CqlType::Double, Inner::Double(value)) => value.to_be_bytes().to_vec(),
         (CqlType::Boolean, Inner::Boolean(value)) => vec![u8::from(*value)],
-        (CqlType::Ascii, Inner::String(value)) if value.is_ascii() => value.clone().into_bytes(),
-        (CqlType::Text, Inner::String(value)) => value.clone().into_bytes(),
-        (CqlType::Inet, Inner::Inet(inet)) if matches!(inet.value.len(), 4 | 16) => inet.value.clone(),
-        (CqlType::Uuid | CqlType::Timeuuid, Inner::Uuid(uuid)) if uuid.value.len() == 16 => {
-            uuid.value.clone()
-        }
         (CqlType::Date, Inner::Date(days)) => days.to_be_bytes().to_vec(),
         (CqlType::Time, Inner::Time(nanoseconds)) if *nanoseconds < DAY_NS => {
             nanoseconds.to_be_bytes().to_vec()
@@ -191,13 +202,12 @@ fn native_encoded(native: &CqlType, inner: &Inner) -> Result<Vec<u8>, String> {
             };
             duration.to_bytes()
         }
-        (CqlType::Varint, Inner::Varint(varint)) => varint.value.clone(),
         (CqlType::Decimal, Inner::Decimal(decimal)) => {
             let mut out = decimal.scale.to_be_bytes().to_vec();
             out.extend_from_slice(&decimal.value);
             out
         }
-        (CqlType::Blob | CqlType::Custom(_) | CqlType::Duration, Inner::Bytes(value)) => value.clone(),
         (native, _) => return Err(format!("it is not a value of {native}")),
-    })
+    };
+    Ok(Cow::Owned(out))
 }

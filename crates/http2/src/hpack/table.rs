@@ -97,12 +97,6 @@ static STATIC_ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     STATIC.iter().map(read).collect()
 });
 
-/// The place of a name in the table that is the same for all.
-pub fn static_index(name: &str) -> Option<usize> {
-    let at = STATIC.iter().position(|(known, _)| *known == name)?;
-    Some(at + 1)
-}
-
 /// Fields that a client has sent before.
 #[derive(Debug)]
 pub struct Table {

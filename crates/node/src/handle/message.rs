@@ -19,9 +19,16 @@ pub struct Message {
     pub(crate) body: Vec<u8>,
 }
 
+/// What a body has beside texts and values, but for paging states: ids of 16 bytes, options of 8 at most, and their lengths.
+const REST_BYTES: usize = 96;
+
+/// Bytes of a batch's statement beside its text and its values: its kind, an id of 16 bytes, and lengths.
+const STATEMENT_BYTES: usize = 32;
+
 impl Message {
-    fn new(opcode: Opcode, write: impl FnOnce(&mut Vec<u8>)) -> Self {
-        let mut body = Vec::new();
+    /// `long_bytes` are those of texts and values; a body that grows behind a long value would be copied.
+    fn new(opcode: Opcode, long_bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let mut body = Vec::with_capacity(long_bytes + REST_BYTES);
         write(&mut body);
         Message { opcode, body }
     }
@@ -38,14 +45,14 @@ impl Message {
 
     /// A statement's text with its values.
     pub fn query(text: &str, values: &BoundValues, options: &RequestOptions) -> Self {
-        Message::new(Opcode::Query, |body| {
+        Message::new(Opcode::Query, text.len() + values.as_bytes().len(), |body| {
             write_query(body, VERSION, text, &parameters(options), encoded(values));
         })
     }
 
     /// A statement's text, to be prepared with names that are of `keyspace` unless they say another.
     pub fn prepare(text: &str, keyspace: Option<&str>) -> Self {
-        Message::new(Opcode::Prepare, |body| {
+        Message::new(Opcode::Prepare, text.len(), |body| {
             write_prepare(body, VERSION, text, keyspace)
         })
     }
@@ -73,7 +80,7 @@ impl Message {
         parameters: &QueryParameters<'_>,
         values: &BoundValues,
     ) -> Self {
-        Message::new(Opcode::Execute, |body| {
+        Message::new(Opcode::Execute, values.as_bytes().len(), |body| {
             write_execute(body, VERSION, id, metadata_id, parameters, encoded(values));
         })
     }
@@ -84,15 +91,24 @@ impl Message {
         members: impl Iterator<Item = (BatchStatement<'s>, &'s BoundValues)>,
         options: &RequestOptions,
     ) -> Self {
-        let members = members.map(|(statement, values)| (statement, encoded(values)));
+        let mut long_bytes = 0;
+        let members = members.map(|(statement, values)| {
+            long_bytes += values.as_bytes().len() + STATEMENT_BYTES;
+            if let BatchStatement::Text(text) = statement {
+                long_bytes += text.len();
+            }
+            (statement, encoded(values))
+        });
         let members: Vec<_> = members.collect();
-        Message::new(Opcode::Batch, |body| {
+        Message::new(Opcode::Batch, long_bytes, |body| {
             write_batch(body, VERSION, kind, &members, &parameters(options));
         })
     }
 
     pub(super) fn auth_response(token: &[u8]) -> Self {
-        Message::new(Opcode::AuthResponse, |body| write_auth_response(body, token))
+        Message::new(Opcode::AuthResponse, token.len(), |body| {
+            write_auth_response(body, token)
+        })
     }
 }
 
