@@ -49,6 +49,7 @@ mod sending;
 mod service;
 mod session;
 mod shard;
+mod slow_queries;
 mod snapshot_worker;
 mod stall;
 mod statement;

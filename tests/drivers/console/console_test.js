@@ -64,6 +64,24 @@ const tests = {
     await picture(page, 'console-now');
   },
 
+  // Every SELECT is slow to this node that does not name its partition.
+  async slow_queries({ page, token }) {
+    const query = 'SELECT count(*) FROM console.orders WHERE id = 7 ALLOW FILTERING';
+    for (let time = 0; time < 2; time += 1) {
+      assert.strictEqual((await post('v1/query', { query }, { 'X-Cassandra-Token': token })).status, 200);
+    }
+    const row = page.locator('#slow tbody tr', { hasText: query });
+    await row.waitFor();
+    const cells = await row.locator('td').allTextContents();
+    assert.deepStrictEqual([cells[3], cells[4], cells[6]], ['2', 'console.orders', query]);
+    assert.match(cells[5], /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/);
+    assert.match(await page.textContent('#slow-after'), /over 1us/);
+    await row.focus();
+    await page.keyboard.press('Enter');
+    assert.strictEqual(await page.inputValue('#cql'), query);
+    assert.ok(await page.isVisible('#query'));
+  },
+
   async query_pages_and_trace({ page }) {
     await page.keyboard.press('3');
     await page.fill('#cql', '');

@@ -1,95 +1,12 @@
 // The console. It asks the door that it came from, once a second while somebody looks, and shows text as text.
 
 import { Schema } from "./cql.js";
+import { bar, byId, count, drawing, element, isLoggedIn, keepToken, post, rowsOf, size, table } from "./kit.js";
 
-const byId = (id) => document.getElementById(id);
 const PERIOD_MS = 1000;
 const SAMPLES_MAX = 90;
 const REMEMBERED_MAX = 50;
-
-class Problem extends Error {
-  constructor(status, problem) {
-    super(problem.detail ?? "The node does not answer");
-    this.status = status;
-    this.title = problem.title ?? "";
-  }
-}
-
-// Asking
-
-let token = sessionStorage.getItem("token");
-
-async function post(path, body) {
-  const headers = { "Content-Type": "application/json" };
-  if (token) headers["X-Cassandra-Token"] = token;
-  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
-  const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Problem(response.status, answer);
-  return answer;
-}
-
-async function rowsOf(query, options = {}) {
-  return (await post("v1/query", { query, read_only: true, page_size: 5000, consistency: "ONE", ...options })).rows ?? [];
-}
-
-// Making elements
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key === "class") made.className = value;
-    else if (key in made && key !== "role") made[key] = value;
-    else made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
-
-function drawing(name, attributes) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-function table(columns, rows, onPick) {
-  const head = element("tr", {}, ...columns.map((column) => element("th", { scope: "col", class: column.isNumber ? "number" : "" },
-    column.name, ...(column.type ? [element("span", { class: "type" }, column.type)] : []))));
-  const lines = rows.map((row) => {
-    const cells = row.map((value, at) => {
-      if (value === null || value === undefined) return element("td", { class: "null" }, "null");
-      const text = typeof value === "object" ? JSON.stringify(value) : String(value);
-      return element("td", { class: columns[at].isNumber ? "number" : "", title: text.length > 60 ? text : "" }, text);
-    });
-    const line = element("tr", {}, ...cells);
-    if (onPick) {
-      line.className = "pick";
-      line.tabIndex = 0;
-      line.addEventListener("click", () => onPick(row));
-      line.addEventListener("keydown", (event) => { if (event.key === "Enter") onPick(row); });
-    }
-    return line;
-  });
-  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...lines));
-}
-
-function bar(name, part, amount) {
-  const fill = element("div", { class: "fill" });
-  fill.style.width = `${Math.max(0, Math.min(1, part)) * 100}%`;
-  return element("div", { class: "bar" }, element("span", {}, name), element("div", { class: "track" }, fill), element("span", { class: "amount" }, amount));
-}
-
-function count(number) {
-  if (number >= 1e6) return `${(number / 1e6).toFixed(2)} M`;
-  if (number >= 1e4) return `${(number / 1e3).toFixed(1)} k`;
-  return number >= 100 || Number.isInteger(number) ? Math.round(number).toLocaleString("en") : number.toFixed(1);
-}
-
-function size(bytes) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let at = 0;
-  while (bytes >= 1024 && at < units.length - 1) { bytes /= 1024; at += 1; }
-  return `${bytes >= 100 || at === 0 ? Math.round(bytes) : bytes.toFixed(1)} ${units[at]}`;
-}
+const SLOW_QUERIES_MAX = 50;
 
 // Now
 
@@ -181,7 +98,27 @@ async function showTasks() {
   byId("tasks").replaceChildren(...bars, summary);
 }
 
+let slowAfter = null;
+
+/** SELECTs that took longer than others, the slowest first; one that is picked is put into the editor. */
+async function showSlowQueries() {
+  const slow = await rowsOf("SELECT keyspace_name, table_name, timestamp, query, min_ms, avg_ms, max_ms, times_reported FROM system_views.slow_queries");
+  slowAfter ??= (await rowsOf("SELECT value FROM system_views.settings WHERE name = 'slow_query_log_timeout'"))[0]?.value ?? "";
+  byId("slow-after").textContent = slowAfter === "0ms" ? "not looked for" : `SELECTs over ${slowAfter}`;
+  slow.sort((left, right) => right.max_ms - left.max_ms);
+  const numbers = ["most ms", "mean ms", "least ms", "times"].map((name) => ({ name, isNumber: true }));
+  const columns = [...numbers, { name: "table" }, { name: "last" }, { name: "query" }];
+  const rows = slow.slice(0, SLOW_QUERIES_MAX).map((row) => [count(row.max_ms), count(row.avg_ms), count(row.min_ms), count(row.times_reported),
+    `${row.keyspace_name}.${row.table_name}`, row.timestamp.slice(0, 19), row.query]);
+  const edit = (row) => {
+    byId("cql").value = row.at(-1);
+    show("query");
+  };
+  byId("slow").replaceChildren(rows.length ? table(columns, rows, edit) : element("p", { class: "quiet" }, "No SELECT took that long"));
+}
+
 async function showSlowly() {
+  await showSlowQueries();
   const hot = await rowsOf("SELECT keyspace_name, table_name, partition_key, reads_per_second, writes_per_second, share FROM system_views.hot_partitions");
   hot.sort((left, right) => right.share - left.share);
   const columns = [{ name: "table" }, { name: "partition" }, { name: "reads/s", isNumber: true }, { name: "writes/s", isNumber: true }, { name: "share", isNumber: true }];
@@ -387,8 +324,7 @@ async function logIn(event) {
   event.preventDefault();
   try {
     const answer = await post("v1/auth", { username: byId("user").value, password: byId("password").value });
-    token = answer.authToken;
-    sessionStorage.setItem("token", token);
+    keepToken(answer.authToken);
     byId("password").value = "";
     byId("login-error").textContent = "";
     byId("login").close();
@@ -464,7 +400,7 @@ async function begin() {
     byId("read-only").checked = true;
     byId("read-only").disabled = true;
   }
-  if (information.authentication && !token) askForLogin();
+  if (information.authentication && !isLoggedIn()) askForLogin();
   else readSchema().catch(failed);
   live();
 }

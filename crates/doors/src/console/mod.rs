@@ -16,6 +16,8 @@ pub enum Asset {
     Style,
     /// Its behaviour.
     Script,
+    /// Parts that its views are made of.
+    Kit,
     /// Its completions: words of CQL, and names of the schema.
     Language,
     /// Its icon.
@@ -32,6 +34,7 @@ pub fn answer(asset: Asset, _request: &Request<Incoming>) -> Response<Body> {
         Asset::Page => ("text/html; charset=utf-8", include_str!("index.html")),
         Asset::Style => ("text/css; charset=utf-8", include_str!("console.css")),
         Asset::Script => ("text/javascript; charset=utf-8", include_str!("console.js")),
+        Asset::Kit => ("text/javascript; charset=utf-8", include_str!("kit.js")),
         Asset::Language => ("text/javascript; charset=utf-8", include_str!("cql.js")),
         Asset::Icon => ("image/svg+xml", include_str!("icon.svg")),
     };

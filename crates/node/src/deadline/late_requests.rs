@@ -29,6 +29,8 @@ impl Shard {
             let reads = self.reader.disk_reads.borrow_mut().take_late(now_ns);
             for read in reads {
                 self.context
+                    .note_execution(&read.execution, read.asker.is_shard());
+                self.context
                     .answer_asker(&read.asker, Err(read.deadline().timed_out()));
             }
             self.reader.refuse_late_misses(now_ns);

@@ -136,7 +136,15 @@ impl Reader {
                 cost_ns: started.took_ns,
                 was_tried: whole.was_tried,
             };
-            prepared.learn_cost(&whole.statement, cost);
+            prepared.learn_cost(&whole.prepared.id, cost);
+        }
+    }
+
+    /// A read has ended, or its time is over.
+    pub(super) fn note_query(&self, tag: &Tag) {
+        if let Some(whole) = &tag.whole {
+            self.context
+                .note_query(&whole.prepared, whole.received_ns, whole.asker.is_shard());
         }
     }
 
@@ -157,6 +165,7 @@ impl Reader {
             }
             let over = lane.borrow_mut().take_over(now_ns);
             for started in over {
+                self.note_query(&started.tag);
                 if let Some(whole) = &started.tag.whole {
                     self.context
                         .answer_asker(&whole.asker, Err(whole.deadline.timed_out()));

@@ -93,6 +93,7 @@ impl Reader {
                     session.answer_came();
                     self.store.borrow().end_read(state);
                     self.context.note_answered(asker);
+                    self.context.note_execution(execution, false);
                 }
                 Ok(direct)
             }
@@ -104,6 +105,7 @@ impl Reader {
                 let mut body = Vec::new();
                 let direct = self.execute_directly(execution, state, &mut body)?;
                 if matches!(direct, Direct::Done) {
+                    self.context.note_execution(execution, true);
                     let answer = Ok(ForwardedAnswer::from(body));
                     self.context
                         .mailbox(*from)

@@ -33,6 +33,7 @@ mod replaced_rows;
 mod row_expiry;
 mod sent_requests;
 mod sidecars;
+mod slow_queries;
 mod system_views;
 mod transactions;
 mod unflushable_table;
