@@ -35,7 +35,7 @@ pub enum Route {
 }
 
 /// The paths that there are, with the one method of each; those that are read also know HEAD.
-pub const ROUTES: [(&str, Method, Route); 14] = [
+pub const ROUTES: [(&str, Method, Route); 15] = [
     ("/v1/query", Method::POST, Route::Query),
     ("/v1/batch", Method::POST, Route::Batch),
     ("/v1/auth", Method::POST, Route::Login),
@@ -48,6 +48,7 @@ pub const ROUTES: [(&str, Method, Route); 14] = [
     ("/console.css", Method::GET, Route::Console(console::Asset::Style)),
     ("/console.js", Method::GET, Route::Console(console::Asset::Script)),
     ("/kit.js", Method::GET, Route::Console(console::Asset::Kit)),
+    ("/trace.js", Method::GET, Route::Console(console::Asset::Trace)),
     ("/cql.js", Method::GET, Route::Console(console::Asset::Language)),
     ("/icon.svg", Method::GET, Route::Console(console::Asset::Icon)),
 ];

@@ -55,6 +55,7 @@ mod stall;
 mod statement;
 mod suspended_read;
 mod system_read;
+mod traced_reads;
 mod tracing;
 mod transaction;
 mod truncation;

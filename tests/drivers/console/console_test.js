@@ -102,6 +102,28 @@ const tests = {
     assert.strictEqual(await page.isVisible('#more'), false);
   },
 
+  async explain({ page }) {
+    await page.uncheck('#trace');
+    await page.check('#explain');
+    const facts = async (query) => {
+      await page.fill('#cql', query);
+      await page.click('#run');
+      await page.waitForFunction(() => document.getElementById('outcome').textContent.includes('rows'));
+      await page.waitForSelector('#reads dd');
+      const texts = await page.locator('#reads .facts > div').evaluateAll((all) => all.map((fact) => [...fact.children].map((part) => part.textContent)));
+      return Object.fromEntries(texts);
+    };
+    const scan = await facts('SELECT count(*) FROM console.orders WHERE price > 3 ALLOW FILTERING');
+    assert.strictEqual(scan['Rows read'], '60for 1 in the answer');
+    assert.strictEqual(scan.Index, 'none');
+    const indexed = await facts("SELECT id FROM console.orders WHERE item = 'lamp 7'");
+    assert.strictEqual(indexed['Rows read'], '1for 1 in the answer');
+    assert.strictEqual(indexed.Index, 'by_itemled to the rows');
+    assert.strictEqual(await page.isVisible('#waterfall'), false);
+    await picture(page, 'console-explain');
+    await page.uncheck('#explain');
+  },
+
   async errors_are_shown_as_text({ page }) {
     await page.fill('#cql', 'SELECT <b id="x">');
     await page.click('#run');
@@ -175,6 +197,7 @@ async function prepare() {
   for (const query of [
     "CREATE KEYSPACE console WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     'CREATE TABLE console.orders (customer int, id int, item text, price decimal, tags set<text>, PRIMARY KEY (customer, id))',
+    'CREATE INDEX by_item ON console.orders (item)',
   ]) assert.strictEqual((await post('v1/query', { query }, headers)).status, 200);
   for (let id = 0; id < 60; id += 1) {
     const values = [id % 3, id, `lamp ${id}`, id + 0.5, ['new']];

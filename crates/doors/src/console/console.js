@@ -2,6 +2,7 @@
 
 import { Schema } from "./cql.js";
 import { bar, byId, count, drawing, element, isLoggedIn, keepToken, post, rowsOf, size, table } from "./kit.js";
+import { showReads, showWaterfall } from "./trace.js";
 
 const PERIOD_MS = 1000;
 const SAMPLES_MAX = 90;
@@ -176,9 +177,12 @@ async function run() {
   if (!text) return;
   remember(text);
   hideChoices();
+  const [isTraced, isExplained] = [byId("trace").checked, byId("explain").checked];
   shown = {
+    isTraced,
+    isExplained,
     request: {
-      query: text, rows: "arrays", read_only: byId("read-only").checked, tracing: byId("trace").checked,
+      query: text, rows: "arrays", read_only: byId("read-only").checked, tracing: isTraced || isExplained,
       page_size: Number(byId("page-size").value), consistency: byId("consistency").value,
       ...(byId("keyspace").value && { keyspace: byId("keyspace").value }),
     },
@@ -186,6 +190,7 @@ async function run() {
   };
   byId("result").hidden = true;
   byId("waterfall").hidden = true;
+  byId("reads").hidden = true;
   await nextPage();
   if (/^\s*(create|alter|drop)/i.test(text)) readSchema().catch(() => {});
 }
@@ -201,7 +206,7 @@ async function nextPage() {
     mine.state = answer.page_state;
     mine.rows.push(...(answer.rows ?? []));
     showAnswer(mine, answer, tookMs);
-    if (answer.tracing_id) await showTrace(answer.tracing_id);
+    if (answer.tracing_id) await showTraced(mine, answer);
   } catch (problem) {
     byId("more").hidden = true;
     byId("outcome").replaceChildren(element("span", { class: "error" }, `${problem.title ? `${problem.title}: ` : ""}${problem.message}`));
@@ -209,6 +214,11 @@ async function nextPage() {
   } finally {
     byId("run").disabled = false;
   }
+}
+
+async function showTraced({ isTraced, isExplained }, answer) {
+  if (isTraced) await showWaterfall(byId("waterfall"), answer.tracing_id);
+  if (isExplained) await showReads(byId("reads"), answer.tracing_id, answer.rows?.length ?? 0);
 }
 
 function showAnswer(mine, answer, tookMs) {
@@ -224,26 +234,6 @@ function showAnswer(mine, answer, tookMs) {
     const change = answer.schema_change;
     byId("outcome").replaceChildren(change ? `${change.change} ${change.target} ${change.keyspace}${change.name ? `.${change.name}` : ""}, ${tookMs.toFixed(1)} ms` : `Done, ${tookMs.toFixed(1)} ms`, ...warnings);
   }
-}
-
-async function showTrace(id) {
-  let events = [];
-  for (let attempt = 0; attempt < 10 && !events.length; attempt += 1) {
-    if (attempt) await new Promise((resolve) => setTimeout(resolve, 30));
-    events = await rowsOf(`SELECT activity, source_elapsed, thread FROM system_traces.events WHERE session_id = ${id}`);
-  }
-  events.sort((left, right) => left.source_elapsed - right.source_elapsed);
-  const end = Math.max(1, ...events.map((event) => event.source_elapsed));
-  const steps = events.map((event, at) => {
-    const from = at ? events[at - 1].source_elapsed : 0;
-    const fill = element("div", { class: "fill" });
-    fill.style.left = `${from / end * 100}%`;
-    fill.style.width = `${(event.source_elapsed - from) / end * 100}%`;
-    return element("div", { class: "step" }, element("span", { title: event.thread ?? "" }, event.activity),
-      element("div", { class: "track" }, fill), element("span", { class: "amount" }, `${event.source_elapsed} \u00b5s`));
-  });
-  byId("waterfall").replaceChildren(element("h2", {}, "Trace"), ...steps);
-  byId("waterfall").hidden = !steps.length;
 }
 
 // Completion

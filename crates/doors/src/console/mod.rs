@@ -18,6 +18,8 @@ pub enum Asset {
     Script,
     /// Parts that its views are made of.
     Kit,
+    /// Its view of a traced request.
+    Trace,
     /// Its completions: words of CQL, and names of the schema.
     Language,
     /// Its icon.
@@ -35,6 +37,7 @@ pub fn answer(asset: Asset, _request: &Request<Incoming>) -> Response<Body> {
         Asset::Style => ("text/css; charset=utf-8", include_str!("console.css")),
         Asset::Script => ("text/javascript; charset=utf-8", include_str!("console.js")),
         Asset::Kit => ("text/javascript; charset=utf-8", include_str!("kit.js")),
+        Asset::Trace => ("text/javascript; charset=utf-8", include_str!("trace.js")),
         Asset::Language => ("text/javascript; charset=utf-8", include_str!("cql.js")),
         Asset::Icon => ("image/svg+xml", include_str!("icon.svg")),
     };

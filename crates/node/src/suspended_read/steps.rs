@@ -128,7 +128,9 @@ impl Reader {
             };
             let scratch = &mut *self.scratch.borrow_mut();
             match plan.direct(values, options, scratch)? {
-                Some(read) => read.execute(&mut self.counting_store(), state, out),
+                Some(read) => self.counted(execution.traced.as_ref(), || {
+                    read.execute(&mut self.counting_store(), state, out)
+                }),
                 None => Ok(Direct::Unsuitable),
             }
         })

@@ -35,6 +35,7 @@ mod sent_requests;
 mod sidecars;
 mod slow_queries;
 mod system_views;
+mod traced_reads;
 mod transactions;
 mod unflushable_table;
 mod vectors;
