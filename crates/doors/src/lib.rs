@@ -51,6 +51,7 @@ use state::State;
 
 pub use grpc::proto;
 pub use handover::HandedOver;
+pub use http_door::operations::{Operation, Operations};
 
 /// A page of metrics that is being made.
 pub type MetricsPage = Pin<Box<dyn Future<Output = String> + Send>>;
@@ -73,6 +74,8 @@ pub struct DoorOptions {
     pub serves_tests: bool,
     /// True if buffers of answers are used again.
     pub buffer_pool: bool,
+    /// Carries out what operators ask of the node.
+    pub operations: Arc<dyn Operations>,
     /// Makes the page that Prometheus reads.
     pub metrics: Arc<dyn Fn() -> MetricsPage + Send + Sync>,
     /// The node's.

@@ -14,6 +14,7 @@ use crate::bounds::{CONNECTIONS_MAX, DESCRIPTORS_SHARE, LOOK, READY_TIMEOUT};
 use crate::buffers::Buffers;
 use crate::drain::Stage;
 use crate::handover::{Departures, HandedOver};
+use crate::http_door::operations::Operations;
 use crate::memory::Memory;
 use crate::statements::Statements;
 use crate::tokens::Tokens;
@@ -37,6 +38,7 @@ pub struct State {
     /// Connections with something to be answered, or that may ask something still.
     serving: Rc<Cell<usize>>,
     stages: watch::Receiver<Stage>,
+    pub operations: Arc<dyn Operations>,
     metrics: Arc<dyn Fn() -> MetricsPage + Send + Sync>,
 }
 
@@ -82,6 +84,7 @@ impl State {
             departures,
             serving: Rc::default(),
             stages,
+            operations: options.operations,
             metrics: options.metrics,
         };
         let beginning = Beginning {

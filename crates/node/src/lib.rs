@@ -80,7 +80,7 @@ pub use helenus_schema::{IndexKind, SsTableFormat};
 pub use node::{AssembledNode, AssembledShard, Node, OpenDoors, StartError, check_data_folder};
 pub use operator::Operator;
 pub use options::{CommitlogSync, CompactionSettings, NodeOptions};
-pub use panic_boundary::{Panicked, catch_async, count_panics};
+pub use panic_boundary::{Panicked, catch, catch_async, count_panics};
 pub use roles::authenticator::Authenticator;
 pub use schema_change::DATA_CENTER;
 pub use session::{Conversation, RequestContext, Session};

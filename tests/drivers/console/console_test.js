@@ -146,6 +146,125 @@ const tests = {
     await page.waitForFunction(() => document.querySelectorAll('#table-list tbody tr').length === 1);
   },
 
+  async operations({ page, token }) {
+    const headers = { 'X-Cassandra-Token': token };
+    const rows = async () => (await post('v1/query', { query: 'SELECT count(*) FROM console.orders' }, headers)).body.rows[0].count;
+    // Every width that a bar of progress is shown with.
+    await page.evaluate(() => {
+      window.widths = [];
+      new MutationObserver(() => {
+        for (const fill of document.querySelectorAll('#operation-list .fill')) window.widths.push(fill.style.width);
+      }).observe(document.getElementById('operation-list'), { childList: true, subtree: true });
+    });
+    const open = async () => {
+      await page.click('#table-list tbody tr:has-text("console.orders") button');
+      await page.waitForSelector('#operate[open]');
+    };
+    const outcome = async (text) => {
+      await page.waitForFunction((wanted) => document.querySelector('#operation-list > :first-child p')?.textContent.includes(wanted), text);
+    };
+
+    await open();
+    await page.keyboard.press('Escape');
+    await page.waitForSelector('#operate', { state: 'hidden' });
+    await open();
+    await page.click('#operation-run');
+    await outcome('Compact, console.orders: 1 table compacted');
+    assert.ok(await page.evaluate(() => window.widths.includes('100%')));
+
+    await open();
+    await page.selectOption('#operation', 'snapshot_create');
+    await page.fill('#snapshot-name', 'before');
+    assert.deepStrictEqual(await violations(page), [], 'the dialog');
+    await picture(page, 'console-operate');
+    await page.selectOption('#operation-scope', 'keyspace');
+    assert.match(await page.textContent('#operation-about'), /all tables of console/);
+    await page.click('#operation-run');
+    await outcome('Take a snapshot, all tables of console: 1 table');
+
+    assert.strictEqual((await post('v1/query', { query: 'DELETE FROM console.orders WHERE customer = 1' }, headers)).status, 200);
+    assert.strictEqual(await rows(), 40);
+    await open();
+    await page.selectOption('#operation', 'snapshot_restore');
+    await page.selectOption('#snapshot', 'before');
+    await page.check('#replace');
+    // Nobody loses rows by one click.
+    await page.click('#operation-run');
+    assert.ok(await page.isVisible('#operate'));
+    assert.strictEqual(await rows(), 40);
+    await page.check('#sure');
+    await page.click('#operation-run');
+    await outcome('Restore a snapshot, console.orders: ');
+    assert.strictEqual(await rows(), 60);
+
+    const listed = await (await fetch(`${BASE}v1/operations`, {
+      method: 'POST', headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify({ request: 'snapshot_list' }),
+    })).text();
+    const { folder } = JSON.parse(listed.trim().split('\n').pop()).answer.snapshots.find((snapshot) => snapshot.name === 'before');
+    assert.strictEqual((await post('v1/query', { query: 'TRUNCATE console.orders' }, headers)).status, 200);
+    await open();
+    await page.selectOption('#operation', 'import');
+    await page.fill('#folder', folder);
+    await page.click('#operation-run');
+    await outcome('Import SSTables, console.orders: 1 SSTable, 60 rows, ');
+    assert.strictEqual(await rows(), 60);
+    await open();
+    await page.selectOption('#operation', 'import');
+    await page.fill('#folder', '/no/such/folder');
+    await page.click('#operation-run');
+    await page.waitForSelector('#operation-list [role=alert]:has-text("/no/such/folder")');
+
+    for (const [operation, wanted] of [['flush', 'Flush, console.orders: 1 table flushed'], ['compaction_stop', '0 compactions stopped']]) {
+      await open();
+      await page.selectOption('#operation', operation);
+      await page.keyboard.press('1');
+      assert.ok(await page.isVisible('#tables'));
+      await page.click('#operation-run');
+      await outcome(wanted);
+    }
+
+    await open();
+    await page.selectOption('#operation', 'snapshot_remove');
+    await page.selectOption('#snapshot', 'before');
+    await page.check('#sure');
+    await page.click('#operation-run');
+    await outcome('freed');
+    const left = await post('v1/query', { query: 'SELECT name FROM system_views.snapshots' }, headers);
+    assert.ok(left.body.rows.every((row) => row.name !== 'before'));
+
+    await page.check('#read-only');
+    await page.waitForSelector('#table-list button:disabled');
+    await page.uncheck('#read-only');
+    await page.waitForSelector('#table-list button:enabled');
+  },
+
+  async operations_are_superusers({ token }) {
+    const headers = { 'X-Cassandra-Token': token };
+    const query = "CREATE ROLE app WITH PASSWORD = 'app' AND LOGIN = true";
+    assert.strictEqual((await post('v1/query', { query }, headers)).status, 200);
+    const app = (await post('v1/auth', { username: 'app', password: 'app' })).body.authToken;
+    const asked = { request: 'compaction_major', tables: { keyspace: 'console' } };
+    assert.strictEqual((await post('v1/operations', asked)).status, 401);
+    assert.strictEqual((await post('v1/operations', asked, { 'X-Cassandra-Token': app })).status, 403);
+    assert.strictEqual((await post('v1/operations', asked, { ...headers, Origin: 'http://evil.example' })).status, 403);
+  },
+
+  // What was compacted is read from the disk, once.
+  async explain_of_what_is_on_the_disk({ page }) {
+    await page.click('#tab-query');
+    await page.check('#explain');
+    const facts = async () => {
+      await page.fill('#cql', 'SELECT item FROM console.orders WHERE customer = 2 AND id = 5');
+      await page.click('#run');
+      await page.waitForFunction(() => document.getElementById('outcome').textContent.includes('rows'));
+      await page.waitForSelector('#reads dd');
+      return (await page.textContent('#reads')).replaceAll(/\s+/g, ' ');
+    };
+    assert.match(await facts(), /SSTables opened1.*Data pages\d+ of [1-9]/);
+    assert.match(await facts(), /SSTables opened0.*Row cache1 of 1/);
+    await page.uncheck('#explain');
+  },
+
   async accessible({ page }) {
     for (const view of ['now', 'tables', 'query']) {
       await page.click(`#tab-${view}`);
@@ -163,7 +282,23 @@ const tests = {
     await logIn(page);
     await page.waitForTimeout(3000);
     await picture(page, 'console-phone');
-    assert.strictEqual(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false);
+    const isTooWide = () => page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+    assert.strictEqual(await isTooWide(), false, 'now');
+    await page.click('#tab-tables');
+    await page.click('#table-list tbody tr:has-text("console.orders") button');
+    await page.waitForSelector('#operate[open]');
+    assert.strictEqual(await isTooWide(), false, 'the dialog');
+    assert.deepStrictEqual(await violations(page), [], 'the dialog');
+    await page.click('#operation-run');
+    await page.waitForSelector('#operation-list p');
+    assert.strictEqual(await isTooWide(), false, 'tables');
+    await page.click('#tab-query');
+    await page.check('#explain');
+    await page.fill('#cql', 'SELECT * FROM console.orders');
+    await page.click('#run');
+    await page.waitForSelector('#reads dd');
+    assert.strictEqual(await isTooWide(), false, 'query');
+    assert.deepStrictEqual(await violations(page), [], 'query');
     await context.close();
   },
 

@@ -2,6 +2,7 @@
 
 import { Schema } from "./cql.js";
 import { bar, byId, count, drawing, element, isLoggedIn, keepToken, post, rowsOf, size, table } from "./kit.js";
+import { askForOperation, listenForOperations } from "./operations.js";
 import { showReads, showWaterfall } from "./trace.js";
 
 const PERIOD_MS = 1000;
@@ -150,13 +151,19 @@ async function showTables() {
   const isOurs = (name) => /^system/.test(name);
   const names = [...schema.tables.keys()].filter((name) => name.includes(wanted));
   names.sort((left, right) => isOurs(left) - isOurs(right) || left.localeCompare(right));
-  const columns = [{ name: "table" }, { name: "columns", isNumber: true }, { name: "MiB on disk", isNumber: true }];
-  const rows = names.map((name) => [name, schema.tables.get(name).length, mebibytes.get(name) ?? 0]);
+  const columns = [{ name: "table" }, { name: "columns", isNumber: true }, { name: "MiB on disk", isNumber: true }, { name: "operations" }];
+  const rows = names.map((name) => [name, schema.tables.get(name).length, mebibytes.get(name) ?? 0, mebibytes.has(name) ? operationsOf(name) : ""]);
   byId("table-list").replaceChildren(table(columns, rows, ([name]) => {
     byId("cql").value = `SELECT * FROM ${name} LIMIT 100`;
     show("query");
     run();
   }));
+}
+
+function operationsOf(name) {
+  const button = element("button", { type: "button", class: "small", "aria-label": `Operate on ${name}`, disabled: byId("read-only").checked }, "Operate");
+  button.addEventListener("click", () => askForOperation(...name.split(".")).catch(failed));
+  return button;
 }
 
 // Query
@@ -362,6 +369,8 @@ function listen() {
   byId("cql").addEventListener("input", showChoices);
   byId("cql").addEventListener("blur", hideChoices);
   byId("login-form").addEventListener("submit", logIn);
+  byId("read-only").addEventListener("change", () => { if (!byId("tables").hidden) showTables().catch(failed); });
+  listenForOperations(() => showTables().catch(failed));
   byId("login").addEventListener("cancel", (event) => event.preventDefault());
   byId("theme").addEventListener("click", () => {
     const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -370,7 +379,7 @@ function listen() {
     localStorage.setItem("theme", document.documentElement.dataset.theme);
   });
   document.addEventListener("keydown", (event) => {
-    if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
     const view = { 1: "now", 2: "tables", 3: "query", "/": "query" }[event.key];
     if (view) { event.preventDefault(); show(view); }
   });
@@ -389,6 +398,7 @@ async function begin() {
   if (information.read_only) {
     byId("read-only").checked = true;
     byId("read-only").disabled = true;
+    byId("read-only").dispatchEvent(new Event("change"));
   }
   if (information.authentication && !isLoggedIn()) askForLogin();
   else readSchema().catch(failed);

@@ -23,13 +23,35 @@ export function keepToken(issued) {
   sessionStorage.setItem("token", issued);
 }
 
-export async function post(path, body) {
+async function send(path, body) {
   const headers = { "Content-Type": "application/json" };
   if (token) headers["X-Cassandra-Token"] = token;
   const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
-  const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Problem(response.status, answer);
-  return answer;
+  if (!response.ok) throw new Problem(response.status, await response.json().catch(() => ({})));
+  return response;
+}
+
+export async function post(path, body) {
+  return (await send(path, body)).json();
+}
+
+/** Has the node carry out an operation; `onReply` is told how far it is. */
+export async function operate(request, onReply) {
+  const response = await send("v1/operations", request);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let [text, last] = ["", null];
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    const lines = (text + value).split("\n");
+    text = lines.pop();
+    for (const line of lines) {
+      last = JSON.parse(line);
+      if (last.reply === "begin" || last.reply === "progress") onReply(last);
+    }
+  }
+  if (last?.reply === "done") return last.answer;
+  throw new Problem(0, { detail: last?.message ?? "The answer ended before the operation did, which goes on" });
 }
 
 export async function rowsOf(query, options = {}) {
@@ -60,6 +82,7 @@ export function table(columns, rows, onPick) {
     column.name, ...(column.type ? [element("span", { class: "type" }, column.type)] : []))));
   const lines = rows.map((row) => {
     const cells = row.map((value, at) => {
+      if (value instanceof Element) return element("td", {}, value);
       if (value === null || value === undefined) return element("td", { class: "null" }, "null");
       const text = typeof value === "object" ? JSON.stringify(value) : String(value);
       return element("td", { class: columns[at].isNumber ? "number" : "", title: text.length > 60 ? text : "" }, text);
@@ -68,8 +91,8 @@ export function table(columns, rows, onPick) {
     if (onPick) {
       line.className = "pick";
       line.tabIndex = 0;
-      line.addEventListener("click", () => onPick(row));
-      line.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); onPick(row); } });
+      line.addEventListener("click", (event) => { if (!event.target.closest("button")) onPick(row); });
+      line.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target === line) { event.preventDefault(); onPick(row); } });
     }
     return line;
   });
