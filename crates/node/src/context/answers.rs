@@ -13,7 +13,7 @@ use helenus_types::ShardId;
 
 use super::ShardContext;
 use crate::deadline::Deadline;
-use crate::forward::{ForwardedAnswer, ForwardedResult, OwnedExecution, Ticket};
+use crate::forward::{ForwardedAnswer, ForwardedResult, Ticket};
 use crate::panic_boundary::catch_boxed;
 use crate::session::Session;
 use crate::suspended_read::Asker;
@@ -162,21 +162,21 @@ impl ShardContext {
         }
     }
 
-    /// A read has ended, or its time is over; for [`SlowQueries`](crate::slow_queries::SlowQueries).
+    /// A read of a request that came at `received_ns` has ended at `now_ns`, or was given up.
     #[inline]
-    pub(crate) fn note_query(&self, prepared: &Prepared, received_ns: u64, is_of_other_shard: bool) {
-        let took_ns = self.last_looked_ns().saturating_sub(received_ns);
+    pub(crate) fn note_query(
+        &self,
+        prepared: &Prepared,
+        received_ns: u64,
+        now_ns: u64,
+        is_of_other_shard: bool,
+    ) {
+        let took_ns = now_ns.saturating_sub(received_ns);
         if self.slow_queries.is_slow(took_ns) {
             let now_us = self.clock.wall_us();
             self.slow_queries
                 .note(prepared, took_ns, now_us, is_of_other_shard);
         }
-    }
-
-    /// As [`Self::note_query`].
-    #[inline]
-    pub(crate) fn note_execution(&self, execution: &OwnedExecution, is_of_other_shard: bool) {
-        self.note_query(&execution.prepared, execution.received_ns, is_of_other_shard);
     }
 
     /// For what sets the pace of compactions.

@@ -176,7 +176,8 @@ impl Shard {
         if has_ended {
             lane.borrow_mut().ended(place, now_ns);
             self.reader.learn_cost(&started);
-            self.reader.note_query(&started.tag);
+            self.reader
+                .note_ended(&started.tag, self.context.last_looked_ns());
         } else {
             lane.borrow_mut().put_back(place, started);
         }

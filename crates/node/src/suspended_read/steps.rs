@@ -93,7 +93,7 @@ impl Reader {
                     session.answer_came();
                     self.store.borrow().end_read(state);
                     self.context.note_answered(asker);
-                    self.context.note_execution(execution, false);
+                    self.note_query(execution, false);
                 }
                 Ok(direct)
             }
@@ -105,7 +105,7 @@ impl Reader {
                 let mut body = Vec::new();
                 let direct = self.execute_directly(execution, state, &mut body)?;
                 if matches!(direct, Direct::Done) {
-                    self.context.note_execution(execution, true);
+                    self.note_query(execution, true);
                     let answer = Ok(ForwardedAnswer::from(body));
                     self.context
                         .mailbox(*from)
@@ -114,6 +114,12 @@ impl Reader {
                 Ok(direct)
             }
         }
+    }
+
+    fn note_query(&self, execution: &OwnedExecution, is_of_other_shard: bool) {
+        let (prepared, now_ns) = (&execution.prepared, self.context.last_looked_ns());
+        self.context
+            .note_query(prepared, execution.received_ns, now_ns, is_of_other_shard);
     }
 
     fn execute_directly(
