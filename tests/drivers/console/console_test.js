@@ -239,6 +239,29 @@ const tests = {
     await page.waitForSelector('#table-list button:enabled');
   },
 
+  // Compactions here are over at once: this one is of the browser's side.
+  async progress_of_compactions({ page }) {
+    const task = { keyspace_name: 'console', table_name: 'orders', kind: 'compaction', completion_ratio: 0.25, progress: 256, total: 1024 };
+    const others = { ...task, table_name: 'others', progress: 1024 };
+    await page.route('**/v1/query', (route) => (route.request().postData().includes('sstable_tasks')
+      ? route.fulfill({ json: { rows: [task, others] } }) : route.continue()));
+    let end;
+    const ended = new Promise((resolve) => { end = resolve; });
+    await page.route('**/v1/operations', async (route) => {
+      await ended;
+      await route.fulfill({ body: '{"reply":"failed","message":"the disk is full"}\n' });
+    });
+    await page.click('#table-list tbody tr:has-text("console.orders") button');
+    await page.click('#operation-run');
+    await page.waitForFunction(() => document.querySelector('#operation-list .fill')?.style.width === '25%');
+    assert.match(await page.textContent('#operation-list > :first-child'), /256 B/);
+    await page.waitForFunction(() => document.getElementById('tasks').textContent.includes('compaction console.orders25 %'));
+    end();
+    await page.waitForSelector('#operation-list > :first-child [role=alert]:has-text("the disk is full")');
+    await page.unroute('**/v1/query');
+    await page.unroute('**/v1/operations');
+  },
+
   async operations_are_superusers({ token }) {
     const headers = { 'X-Cassandra-Token': token };
     const query = "CREATE ROLE app WITH PASSWORD = 'app' AND LOGIN = true";
