@@ -367,4 +367,18 @@ mod tests {
             seen(&options(&arguments, &ConfigFile::default()))
         );
     }
+
+    #[test]
+    fn no_query_is_slow_where_the_timeout_is_nothing() {
+        let timeout = |setting: Duration| {
+            let config = ConfigFile {
+                slow_query_log_timeout: Some(DurationSetting(setting)),
+                ..ConfigFile::default()
+            };
+            let options = options(&ServeArguments::default(), &config);
+            options.node.slow_query_log_timeout
+        };
+        assert_eq!(timeout(Duration::ZERO), None);
+        assert_eq!(timeout(Duration::from_secs(1)), Some(Duration::from_secs(1)));
+    }
 }
