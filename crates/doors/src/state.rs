@@ -14,11 +14,10 @@ use crate::bounds::{CONNECTIONS_MAX, DESCRIPTORS_SHARE, LOOK, READY_TIMEOUT};
 use crate::buffers::Buffers;
 use crate::drain::Stage;
 use crate::handover::{Departures, HandedOver};
-use crate::http_door::operations::Operations;
 use crate::memory::Memory;
 use crate::statements::Statements;
 use crate::tokens::Tokens;
-use crate::{DoorOptions, MetricsPage};
+use crate::{DoorOptions, MetricsPage, Operations};
 
 /// The doors' own; it lives on their thread.
 pub struct State {
