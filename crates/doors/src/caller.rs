@@ -6,8 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use helenus_cql::quoting::maybe_quote_identifier;
 use helenus_node::Handle;
-use helenus_node::handle::{ClientOptions, Login};
+use helenus_node::handle::{ClientOptions, Login, Rows};
 use http::HeaderMap;
 
 use crate::bounds::USERS_MAX;
@@ -89,8 +90,37 @@ impl Caller {
         Ok(Some(shown.credential.user))
     }
 
+    /// Refuses who may not do what operators do: who has not logged in as a superuser or, where nobody has to log in, is not on the node's
+    /// machine.
+    pub async fn check_operator(&self, headers: &HeaderMap) -> Result<(), Failure> {
+        let Some(user) = self.user(headers).await? else {
+            return match self.peer.ip().to_canonical().is_loopback() {
+                true => Ok(()),
+                false => Err(Failure::Forbidden(
+                    "Where nobody has to log in, operations are for clients on the node's own machine",
+                )),
+            };
+        };
+        // Its own roles everybody may list: those that it was granted make a superuser, too.
+        let client = self.client(headers, "helenus http").await?;
+        let text = format!("LIST ROLES OF {}", maybe_quote_identifier(&user));
+        let listed = client.query(&text, ()).await?;
+        match listed.rows().is_some_and(has_superuser) {
+            true => Ok(()),
+            false => Err(Failure::Forbidden("Only superusers may do this")),
+        }
+    }
+
     /// How long ago it was `received_ns`.
     pub fn since(&self, received_ns: u64) -> Duration {
         Duration::from_nanos(self.state.clock.monotonic_ns().saturating_sub(received_ns))
     }
+}
+
+/// Returns whether a list of roles has one of a superuser.
+fn has_superuser(roles: &Rows) -> bool {
+    const TRUE: &[u8] = &[1];
+    let columns = roles.columns();
+    let place = columns.iter().position(|column| &*column.name == "super");
+    place.is_some_and(|place| roles.iter().any(|role| role.get(place) == Some(&Some(TRUE))))
 }

@@ -52,6 +52,7 @@ use state::State;
 
 pub use grpc::proto;
 pub use handover::{HandedOver, HandedOverConnection};
+pub use http_door::operations::{Operation, Operations};
 pub use tokens::HandedOverToken;
 
 /// A page of metrics that is being made.
@@ -75,6 +76,8 @@ pub struct DoorOptions {
     pub serves_tests: bool,
     /// True if buffers of answers are used again.
     pub buffer_pool: bool,
+    /// Carries out what operators ask of the node.
+    pub operations: Arc<dyn Operations>,
     /// Makes the page that Prometheus reads.
     pub metrics: Arc<dyn Fn() -> MetricsPage + Send + Sync>,
     /// The node's.

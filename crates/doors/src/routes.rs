@@ -25,6 +25,7 @@ pub enum Route {
     Query,
     Batch,
     Login,
+    Operation,
     Information,
     OpenApi,
     Metrics,
@@ -34,10 +35,11 @@ pub enum Route {
 }
 
 /// The paths that there are, with the one method of each; those that are read also know HEAD.
-pub const ROUTES: [(&str, Method, Route); 13] = [
+pub const ROUTES: [(&str, Method, Route); 17] = [
     ("/v1/query", Method::POST, Route::Query),
     ("/v1/batch", Method::POST, Route::Batch),
     ("/v1/auth", Method::POST, Route::Login),
+    ("/v1/operations", Method::POST, Route::Operation),
     ("/v1/information", Method::GET, Route::Information),
     ("/v1/openapi.json", Method::GET, Route::OpenApi),
     ("/metrics", Method::GET, Route::Metrics),
@@ -46,6 +48,13 @@ pub const ROUTES: [(&str, Method, Route); 13] = [
     ("/", Method::GET, Route::Console(console::Asset::Page)),
     ("/console.css", Method::GET, Route::Console(console::Asset::Style)),
     ("/console.js", Method::GET, Route::Console(console::Asset::Script)),
+    ("/kit.js", Method::GET, Route::Console(console::Asset::Kit)),
+    ("/trace.js", Method::GET, Route::Console(console::Asset::Trace)),
+    (
+        "/operations.js",
+        Method::GET,
+        Route::Console(console::Asset::Operations),
+    ),
     ("/cql.js", Method::GET, Route::Console(console::Asset::Language)),
     ("/icon.svg", Method::GET, Route::Console(console::Asset::Icon)),
 ];

@@ -17,7 +17,7 @@ use crate::handover::{Departures, HandedOverConnection};
 use crate::memory::Memory;
 use crate::statements::Statements;
 use crate::tokens::Tokens;
-use crate::{DoorOptions, MetricsPage};
+use crate::{DoorOptions, MetricsPage, Operations};
 
 /// The doors' own; it lives on their thread.
 pub struct State {
@@ -37,6 +37,7 @@ pub struct State {
     /// Connections with something to be answered, or that may ask something still.
     serving: Rc<Cell<usize>>,
     stages: watch::Receiver<Stage>,
+    pub operations: Arc<dyn Operations>,
     metrics: Arc<dyn Fn() -> MetricsPage + Send + Sync>,
 }
 
@@ -84,6 +85,7 @@ impl State {
             departures,
             serving: Rc::default(),
             stages,
+            operations: options.operations,
             metrics: options.metrics,
         };
         let beginning = Beginning {

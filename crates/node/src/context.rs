@@ -31,6 +31,7 @@ use crate::panic_boundary::Panicked;
 use crate::session::{RequestContext, Session, TraceEvent};
 use crate::shard::foreground::Foreground;
 use crate::shard::mailbox::Mailbox;
+use crate::slow_queries::SlowQueries;
 use crate::stall::StallDetector;
 use crate::unavailable::node_is_stopping;
 
@@ -49,6 +50,7 @@ pub struct ShardContext {
     /// Delays that requests feel, for the pace of compactions.
     pub(crate) foreground: Foreground,
     pub(crate) timestamps: Timestamps,
+    pub(crate) slow_queries: SlowQueries,
     pub(crate) stalls: StallDetector,
     tasks_spawned: Cell<u64>,
     /// Bytes of the answer to one statement at most.
@@ -77,6 +79,7 @@ impl ShardContext {
             metrics: ShardMetrics::default(),
             foreground: Foreground::default(),
             timestamps,
+            slow_queries: SlowQueries::over(options.slow_query_log_timeout),
             stalls: StallDetector::telling(options.stalls.clone()),
             tasks_spawned: Cell::new(0),
             host_id,

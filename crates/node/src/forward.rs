@@ -15,6 +15,7 @@ use helenus_types::ShardId;
 use crate::deadline::{Deadline, no_memory};
 use crate::execution::Statement;
 use crate::session::Session;
+use crate::traced_reads::TracedReads;
 
 /// Finds the request that an answer belongs to; given out by the shard that forwarded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub struct OwnedExecution {
     pub received_ns: u64,
     /// Its client asked to be told of overload.
     pub throws_on_overload: bool,
+    /// Counts of what it reads, if it is traced.
+    pub(crate) traced: Option<Arc<TracedReads>>,
     /// Memory that it keeps, charged to the client that sent it.
     _held: Option<Held>,
 }
@@ -142,6 +145,7 @@ impl OwnedExecution {
             is_metadata_changed,
             received_ns: statement.request.received_ns,
             throws_on_overload: statement.request.session.client().throws_on_overload,
+            traced: statement.request.session.conversation.traced_reads().cloned(),
             _held: Held::waiting(account, kept_bytes),
         }
     }

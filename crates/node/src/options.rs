@@ -50,6 +50,8 @@ pub struct NodeOptions {
     pub truncate_request_timeout: Duration,
     /// How long a write may wait for its shard's memtables to be flushed: Cassandra's `write_request_timeout`.
     pub write_request_timeout: Duration,
+    /// Cassandra's `slow_query_log_timeout`: SELECTs that take longer are in `system_views.slow_queries`; `None` for none of them.
+    pub slow_query_log_timeout: Option<Duration>,
     /// Seconds since the Unix epoch; drivers tell two runs of a node apart by it.
     pub started_at_s: u32,
     /// How SSTables are read.
@@ -86,6 +88,9 @@ pub struct NodeOptions {
 /// Cassandra's `column_index_size` in 5.0, in bytes.
 const COLUMN_INDEX_BYTES_DEFAULT: u32 = 64 * 1024;
 
+/// Cassandra's default.
+const SLOW_QUERY_LOG_TIMEOUT_DEFAULT: Duration = Duration::from_millis(500);
+
 /// A node that shares its machine: what a process that embeds one can spare.
 const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 
@@ -112,6 +117,7 @@ impl NodeOptions {
             range_request_timeout: Duration::from_secs(10),
             truncate_request_timeout: Duration::from_secs(60),
             write_request_timeout: Duration::from_secs(2),
+            slow_query_log_timeout: Some(SLOW_QUERY_LOG_TIMEOUT_DEFAULT),
             started_at_s: clock.wall_s(),
             disk_io: DiskIo::default(),
             tombstones: TombstoneLimits::default(),

@@ -489,12 +489,17 @@ impl Shard {
             self.rates
                 .check(&plan.table, RateLimitedOperation::Read, *token)?;
         }
+        if let Some(traced) = &owned.traced {
+            traced.note_indexes(read.index_names(&plan.table));
+        }
         let mut reading = plan.read_on_shard(&owned.options(), read);
         if let Some(begun) = begun {
             reading.begin_with(begun);
         }
         loop {
-            let progress = reading.step(&mut self.reader.counting_store())?;
+            let progress = self.reader.counted(owned.traced.as_ref(), || {
+                reading.step(&mut self.reader.counting_store())
+            })?;
             held.try_set(reading.bytes()).map_err(no_memory)?;
             match progress {
                 ReadProgress::Done => return Ok(reading.finish()),

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use helenus_engine::execute::Scratch;
 use helenus_engine::{RowStore, TombstoneLimits};
@@ -18,6 +19,7 @@ use crate::context::ShardContext;
 use crate::disk_reads::DiskReads;
 use crate::long_reads::LongReads;
 use crate::shard::prepared_cache::PreparedCache;
+use crate::traced_reads::{TracedReads, counted};
 
 /// Bytes of a read that goes the general way before it has a row: the futures of both sides, and the plan's state.
 pub(crate) const READ_TASK_BYTES: usize = 16 * 1024;
@@ -52,6 +54,16 @@ impl Reader {
             long_reads: LongReads::default(),
             disk_is_busy: Cell::new(false),
         }
+    }
+
+    /// Runs a step that is made for a request, and counts what it reads if the request is traced.
+    #[inline]
+    pub fn counted<T>(&self, reads: Option<&Arc<TracedReads>>, step: impl FnOnce() -> T) -> T {
+        let counts = || {
+            let row_cache = self.store.borrow().row_cache_counts();
+            self.context.metrics.read_counts(row_cache)
+        };
+        counted(reads, counts, step)
     }
 
     #[inline]

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use helenus_engine::CqlError;
 use helenus_protocol::wire::{DecodeError, WireReader, put_string};
 
+use crate::traced_reads::TracedReads;
+
 /// One client's side of the conversation.
 pub type Session = helenus_transport::Session<Conversation>;
 
@@ -18,8 +20,15 @@ pub type RequestContext<'a> = helenus_transport::RequestContext<'a, Conversation
 pub struct Conversation {
     keyspace: RefCell<Option<Arc<str>>>,
     is_warned_of_use_keyspace: Cell<bool>,
-    /// Events of the request, if it is traced.
-    events: Option<RefCell<Vec<TraceEvent>>>,
+    /// Trace of the request, if it is traced.
+    trace: Option<Trace>,
+}
+
+/// Trace of a request that is under way.
+#[derive(Default)]
+struct Trace {
+    events: RefCell<Vec<TraceEvent>>,
+    reads: Arc<TracedReads>,
 }
 
 /// Something that happened to a traced request.
@@ -40,7 +49,7 @@ impl Conversation {
         Conversation {
             keyspace: self.keyspace.clone(),
             is_warned_of_use_keyspace: self.is_warned_of_use_keyspace.clone(),
-            events: Some(RefCell::default()),
+            trace: Some(Trace::default()),
         }
     }
 
@@ -52,17 +61,23 @@ impl Conversation {
     }
 
     pub(crate) fn is_traced(&self) -> bool {
-        self.events.is_some()
+        self.trace.is_some()
     }
 
     pub(crate) fn note_event(&self, event: TraceEvent) {
-        if let Some(events) = &self.events {
-            events.borrow_mut().push(event);
+        if let Some(trace) = &self.trace {
+            trace.events.borrow_mut().push(event);
         }
     }
 
     pub(crate) fn take_events(&self) -> Vec<TraceEvent> {
-        self.events.as_ref().map(RefCell::take).unwrap_or_default()
+        let events = self.trace.as_ref().map(|trace| trace.events.take());
+        events.unwrap_or_default()
+    }
+
+    /// Counts of what the request reads, if it is traced.
+    pub(crate) fn traced_reads(&self) -> Option<&Arc<TracedReads>> {
+        self.trace.as_ref().map(|trace| &trace.reads)
     }
 
     /// Keyspace that `USE` chose.

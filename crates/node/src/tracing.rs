@@ -53,7 +53,7 @@ impl Shard {
     ) -> Result<(), DecodeError> {
         let RequestContext { session, stream, .. } = context;
         let (request, parameters) = self.describe_request(envelope)?;
-        let trace = Trace {
+        let mut trace = Trace {
             id: *self.context.timestamps.new_timeuuid().as_bytes(),
             request,
             parameters,
@@ -68,7 +68,9 @@ impl Shard {
             may_be_put_back: false,
             ..context
         };
-        self.handle_untraced(traced_context, envelope)?;
+        self.reader.counted(traced.conversation.traced_reads(), || {
+            self.handle_untraced(traced_context, envelope)
+        })?;
         let shard = self.clone();
         let answered = session.clone();
         self.context.answer_later(session, stream, async move {
@@ -77,6 +79,12 @@ impl Shard {
             shard
                 .context
                 .trace(&traced, || format!("Answered with {} bytes", answer.len()));
+            if let Some(reads) = traced.conversation.traced_reads() {
+                let read = reads.describe();
+                trace
+                    .parameters
+                    .extend(read.map(|(name, value)| (name.to_owned(), value)));
+            }
             // A trace that cannot be stored must not fail the request that it is about.
             if let Err(error) = shard.store_trace(&trace, traced.conversation.take_events()).await {
                 shard.context.options.events.event(&Event::TraceNotStored {

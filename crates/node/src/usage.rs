@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 use std::rc::Rc;
+use std::time::Duration;
 
 use helenus_catalog::system::{
-    CacheUsage, ClientConnection, NodeUsage, PARTITIONER, PastCompaction, QueueUsage, SnapshotUsage,
-    StatementUsage, TableUsage,
+    CacheUsage, ClientConnection, NodeUsage, PARTITIONER, PastCompaction, QueueUsage, SlowQuery,
+    SnapshotUsage, StatementUsage, TableUsage,
 };
 use helenus_schema::{IndexId, TableKind, TableMetadata};
 use helenus_storage::store::{CompactionRecord, IndexStatus};
@@ -19,6 +20,7 @@ use crate::node::concurrent_compactors;
 use crate::options::CommitlogSync;
 use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
+use crate::slow_queries;
 
 /// Every shard has the same prepared statements.
 fn statement_usage(shards: &[MetricsSnapshot]) -> StatementUsage {
@@ -45,6 +47,7 @@ impl Shard {
             "IndexInfo" | "sai_column_indexes" => usage.building_indexes = self.building_indexes().await,
             "snapshots" => usage.snapshots = self.snapshots_usage().await,
             "clients" => usage.clients = self.client_connections().await,
+            "slow_queries" => usage.slow_queries = self.slow_queries().await,
             "compaction_history" => usage.compactions = self.past_compactions().await,
             "caches" => usage.caches = self.caches_usage(shards),
             "cql_metrics" => usage.statements = Some(statement_usage(shards)),
@@ -107,6 +110,11 @@ impl Shard {
                 .list(shard.context.options.authenticator.class().is_some())
         });
         of_shards.await.into_iter().flatten().flatten().collect()
+    }
+
+    async fn slow_queries(self: &Rc<Self>) -> Vec<SlowQuery> {
+        let listed = self.on_all_shards(|shard| shard.context.slow_queries.list());
+        slow_queries::of_shards(listed.await.into_iter().flatten())
     }
 
     async fn past_compactions(self: &Rc<Self>) -> Vec<PastCompaction> {
@@ -189,7 +197,7 @@ impl Shard {
     /// The configuration in force, by cassandra.yaml's names.
     pub(crate) fn settings(&self) -> Vec<(String, String)> {
         let options = &*self.context.options;
-        let ms = |duration: std::time::Duration| format!("{}ms", duration.as_millis());
+        let ms = |duration: Duration| format!("{}ms", duration.as_millis());
         let (sync, sync_period) = match options.commitlog_sync {
             CommitlogSync::Group => ("group", None),
             CommitlogSync::Batch => ("batch", None),
@@ -235,6 +243,10 @@ impl Shard {
                 "org.apache.cassandra.auth.CassandraRoleManager".to_owned(),
             ),
             ("rpc_address", address.ip().to_string()),
+            (
+                "slow_query_log_timeout",
+                whole_duration(options.slow_query_log_timeout.unwrap_or_default()),
+            ),
             ("tombstone_failure_threshold", options.tombstones.fail.to_string()),
             ("tombstone_warn_threshold", options.tombstones.warn.to_string()),
             ("truncate_request_timeout", ms(options.truncate_request_timeout)),
@@ -250,6 +262,14 @@ impl Shard {
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
             .collect()
+    }
+}
+
+/// A duration in the largest unit, as the configuration file knows them, that tells all of it.
+fn whole_duration(duration: Duration) -> String {
+    match duration.subsec_micros().is_multiple_of(1_000) {
+        true => format!("{}ms", duration.as_millis()),
+        false => format!("{}us", duration.as_micros()),
     }
 }
 

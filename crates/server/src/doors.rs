@@ -3,12 +3,15 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use helenus_doors::{DoorOptions, Doors, HandedOver, MetricsPage};
+use helenus_doors::{DoorOptions, Doors, HandedOver, MetricsPage, Operation, Operations};
 use helenus_events::{Event, Events};
-use helenus_node::{Authenticator, Mailbox, Node, NodeOptions, metrics};
+use helenus_node::{Authenticator, Mailbox, Node, NodeOptions, Operator, metrics};
+use helenus_tools::control::{Request, execute};
 use helenus_types::ShardId;
 use helenus_vfs::{Clock, Random};
 use tokio::sync::oneshot;
+
+use crate::control::Places;
 
 /// Where HTTP, gRPC and the console are served, and how.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +61,7 @@ impl Opening {
     }
 
     /// A node that cannot have them serves CQL all the same.
-    pub fn open(self, node: &Node) -> Option<Doors> {
+    pub fn open(self, node: &Node, places: &Places) -> Option<Doors> {
         let first_shard = node.mailbox(ShardId(0)).clone();
         let opened = Doors::open(DoorOptions {
             listener: self.listener,
@@ -69,6 +72,10 @@ impl Opening {
             is_read_only: self.settings.is_read_only,
             serves_tests: self.settings.serves_tests,
             buffer_pool: self.buffer_pool,
+            operations: Arc::new(NodeOperations {
+                operator: node.operator(),
+                places: places.clone(),
+            }),
             metrics: Arc::new(move || metrics_page(&first_shard)),
             clock: self.clock,
             random: self.random,
@@ -80,6 +87,23 @@ impl Opening {
             });
         };
         opened.map_err(failed).ok()
+    }
+}
+
+/// Operations through the doors, which have their places among those of the operator's socket.
+struct NodeOperations {
+    operator: Operator,
+    places: Places,
+}
+
+impl Operations for NodeOperations {
+    fn begin(&self, request: Request) -> Result<Operation, String> {
+        let place = self.places.take(&request).map_err(|busy| busy.to_string())?;
+        let operator = self.operator.clone();
+        Ok(Box::new(move |progress| {
+            let _place = place;
+            execute(&operator, &request, progress).map_err(|error| error.to_string())
+        }))
     }
 }
 

@@ -14,7 +14,7 @@ use helenus_protocol::frame::FrameLimits;
 use helenus_storage::store::FolderError;
 use helenus_transport::{ConnectionLimits, ListenOptions, Listeners};
 
-use crate::control::ControlSocket;
+use crate::control::{ControlSocket, Places};
 use crate::doors::{self, DoorSettings};
 use crate::handover::{
     Connections, DoorKind, Kept, ListeningSockets, Offer, OfferParts, Released, ReplaceError, Succession,
@@ -173,9 +173,10 @@ impl Server {
             doors::Opening::new(listener, connections.doors, settings, &options.node)
         });
         let node = start_node(&options.node, &open, lock_patience)?;
-        let doors = opening.and_then(|opening| opening.open(&node));
+        let places = Places::default();
+        let doors = opening.and_then(|opening| opening.open(&node, &places));
         let data_folder = (!options.node.in_memory).then_some(&*options.node.data_folder);
-        let control = data_folder.and_then(|folder| open_control(folder, &node, &events));
+        let control = data_folder.and_then(|folder| open_control(folder, &node, places, &events));
         let offer = data_folder.and_then(|folder| open_offer(folder, &node, &kept, &events));
         Ok(Server {
             node,
@@ -353,8 +354,8 @@ fn open_doors(listeners: Arc<Listeners>, metrics: Option<TcpListener>) -> OpenDo
 }
 
 /// A node without its operator's socket serves all the same.
-fn open_control(data_folder: &Path, node: &Node, events: &Events) -> Option<ControlSocket> {
-    match ControlSocket::open(data_folder, node.operator()) {
+fn open_control(data_folder: &Path, node: &Node, places: Places, events: &Events) -> Option<ControlSocket> {
+    match ControlSocket::open(data_folder, node.operator(), places) {
         Ok(control) => Some(control),
         Err(error) => {
             events.event(&Event::ControlSocketNotOpened { error: &error });

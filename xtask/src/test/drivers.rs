@@ -1,10 +1,11 @@
 //! Unmodified drivers in their own languages, each a program that is installed, built and run here.
 
+use std::fs;
 use std::process::Command;
 
 use super::Context;
 use super::doors::{self, folder};
-use crate::node::Node;
+use crate::node::{Node, NodeError};
 use crate::program::{self, Tally};
 use crate::{TaskError, process, runtime, workspace};
 
@@ -58,7 +59,7 @@ pub fn node(context: &Context) -> Result<Tally, TaskError> {
 
 /// A client of the gRPC door, which has to log in.
 pub fn stargate_node(context: &Context) -> Result<Tally, TaskError> {
-    node_through_doors("stargate-node", "driver_test.js", context)
+    doors_driver("stargate-node", "driver_test.js", LOGIN, context)
 }
 
 pub fn stargate_go(context: &Context) -> Result<Tally, TaskError> {
@@ -77,9 +78,17 @@ pub fn stargate_rust(context: &Context) -> Result<Tally, TaskError> {
     doors::run("stargate-rust", command, LOGIN, context)
 }
 
-/// Tests the console as a browser sees it.
+/// Tests the console as a browser sees it, on a node for which every SELECT is slow that has to take its turn.
 pub fn console(context: &Context) -> Result<Tally, TaskError> {
-    node_through_doors("console", "console_test.js", context)
+    const SETTINGS: &str = "slow_query_log_timeout: 1us\n";
+    let config = workspace::target().join("console.yaml");
+    fs::write(&config, SETTINGS).map_err(|source| NodeError::File {
+        path: config.clone(),
+        source,
+    })?;
+    let config = config.display().to_string();
+    let options = [LOGIN, &["--config", &config]].concat();
+    doors_driver("console", "console_test.js", &options, context)
 }
 
 /// Tests what the HTTP door streams as Arrow, by Arrow's own library.
@@ -90,13 +99,14 @@ pub fn arrow(context: &Context) -> Result<Tally, TaskError> {
     doors::run("arrow", command, &[], context)
 }
 
-fn node_through_doors(name: &str, program: &str, context: &Context) -> Result<Tally, TaskError> {
+/// Runs a program of Node.js against a node's doors.
+fn doors_driver(name: &str, program: &str, options: &[&str], context: &Context) -> Result<Tally, TaskError> {
     let packages = runtime::node_packages(name, &folder(name))?;
     let mut command = Command::new("node");
     command
         .arg(folder(name).join(program))
         .env("NODE_PATH", packages.join("node_modules"));
-    doors::run(name, command, LOGIN, context)
+    doors::run(name, command, options, context)
 }
 
 pub fn rust(context: &Context) -> Result<Tally, TaskError> {

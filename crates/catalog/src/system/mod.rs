@@ -26,5 +26,5 @@ pub use read::read_system_table;
 pub use rows::is_of_all_shards;
 pub use schema_version::schema_version;
 pub use usage::{
-    CacheUsage, NodeUsage, PastCompaction, QueueUsage, SnapshotUsage, StatementUsage, TableUsage,
+    CacheUsage, NodeUsage, PastCompaction, QueueUsage, SlowQuery, SnapshotUsage, StatementUsage, TableUsage,
 };

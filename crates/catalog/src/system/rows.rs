@@ -37,6 +37,7 @@ pub(crate) fn system_updates(
         ("system_views", "caches") => usage::caches(&mut rows, node),
         ("system_views", "cql_metrics") => usage::cql_metrics(&mut rows, node),
         ("system_views", "disk_usage") => usage::disk_usage(&mut rows, node),
+        ("system_views", "slow_queries") => usage::slow_queries(&mut rows, node),
         ("system_views", "snapshots") => usage::snapshots(&mut rows, node),
         ("system_views", "thread_pools") => usage::thread_pools(&mut rows, node),
         ("system_views", "sstable_tasks") => view_rows::sstable_tasks(&mut rows, node),
@@ -62,6 +63,7 @@ pub fn is_of_all_shards(table: &TableMetadata) -> bool {
                 | "hot_partitions"
                 | "node_metrics"
                 | "sai_column_indexes"
+                | "slow_queries"
                 | "snapshots"
                 | "thread_pools"
         ),
@@ -72,6 +74,7 @@ pub fn is_of_all_shards(table: &TableMetadata) -> bool {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::time::Duration;
 
     use helenus_rows::update::Update;
     use helenus_schema::is_made_from_code;
@@ -80,7 +83,7 @@ mod tests {
     use super::*;
     use crate::system::{
         CacheUsage, ClientConnection, HotPartition, NodeMetric, NodeUsage, PastCompaction, QueueUsage,
-        SnapshotUsage, SsTableTask, StatementUsage, TableUsage, add_system_keyspaces,
+        SlowQuery, SnapshotUsage, SsTableTask, StatementUsage, TableUsage, add_system_keyspaces,
     };
 
     fn node() -> NodeState {
@@ -153,6 +156,17 @@ mod tests {
                 partitions: [(1, 3), (2, 1)].into(),
                 kind: "Compaction",
             }],
+            slow_queries: vec![SlowQuery {
+                keyspace: "k".into(),
+                table: "t".into(),
+                text: "SELECT * FROM k.t".to_owned(),
+                reported_ms: 5,
+                min: Duration::from_millis(600),
+                max: Duration::from_millis(800),
+                total: Duration::from_millis(1_400),
+                count: 2,
+                is_cross_shard: false,
+            }],
             tables: vec![TableUsage {
                 keyspace: "k".into(),
                 table: "t".into(),
@@ -216,7 +230,13 @@ mod tests {
         assert_eq!(rows("system_views", "clients"), 1);
         assert_eq!(rows("system", "compaction_history"), 1);
         assert_eq!(rows("system_views", "settings"), 1);
-        for view in ["caches", "disk_usage", "snapshots", "thread_pools"] {
+        for view in [
+            "caches",
+            "disk_usage",
+            "slow_queries",
+            "snapshots",
+            "thread_pools",
+        ] {
             assert_eq!(rows("system_views", view), 1, "{view}");
         }
         assert_eq!(rows("system_views", "cql_metrics"), 5);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use helenus_schema::IndexId;
 use uuid::Uuid;
@@ -19,6 +20,7 @@ pub struct NodeUsage {
     pub statements: Option<StatementUsage>,
     pub clients: Vec<ClientConnection>,
     pub compactions: Vec<PastCompaction>,
+    pub slow_queries: Vec<SlowQuery>,
     /// Indexes that do not have all of their table yet.
     pub building_indexes: HashSet<IndexId>,
 }
@@ -94,6 +96,24 @@ pub struct PastCompaction {
     /// How many partitions were made of how many SSTables' parts, by the number of parts.
     pub partitions: BTreeMap<u32, u64>,
     pub kind: &'static str,
+}
+
+/// A SELECT that took longer than others, for `system_views.slow_queries`.
+#[derive(Clone, Debug)]
+pub struct SlowQuery {
+    pub keyspace: Arc<str>,
+    pub table: Arc<str>,
+    /// The statement, or its beginning.
+    pub text: String,
+    /// When it was slow last, in milliseconds since 1970.
+    pub reported_ms: i64,
+    pub min: Duration,
+    pub max: Duration,
+    /// Time of all that were slow.
+    pub total: Duration,
+    pub count: u32,
+    /// True if another shard than the client's had to execute it.
+    pub is_cross_shard: bool,
 }
 
 /// The tokens of a node's only range, as text: it begins and ends at the same place of the ring.
@@ -243,6 +263,26 @@ pub(super) fn compaction_history(rows: &mut RowWriter<'_>, node: &NodeState) {
             ("compaction_properties", Value::TextMap(&properties)),
             ("keyspace_name", Value::Text(&compaction.keyspace)),
             ("rows_merged", Value::CountMap(&merged)),
+        ]);
+    }
+}
+
+pub(super) fn slow_queries(rows: &mut RowWriter<'_>, node: &NodeState) {
+    let ms = |time: Duration| Value::Bigint(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+    for slow in &node.usage.slow_queries {
+        rows.row(&[
+            ("keyspace_name", Value::Text(&slow.keyspace)),
+            ("table_name", Value::Text(&slow.table)),
+            ("timestamp", Value::Timestamp(slow.reported_ms)),
+            ("query", Value::Text(&slow.text)),
+            ("avg_ms", ms(slow.total / slow.count.max(1))),
+            ("cross_node", Value::Boolean(slow.is_cross_shard)),
+            ("max_ms", ms(slow.max)),
+            ("min_ms", ms(slow.min)),
+            (
+                "times_reported",
+                Value::Int(i32::try_from(slow.count).unwrap_or(i32::MAX)),
+            ),
         ]);
     }
 }

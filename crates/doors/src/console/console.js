@@ -1,95 +1,14 @@
 // The console. It asks the door that it came from, once a second while somebody looks, and shows text as text.
 
 import { Schema } from "./cql.js";
+import { bar, byId, count, drawing, element, isLoggedIn, keepToken, post, rowsOf, size, table } from "./kit.js";
+import { askForOperation, listenForOperations } from "./operations.js";
+import { showReads, showWaterfall } from "./trace.js";
 
-const byId = (id) => document.getElementById(id);
 const PERIOD_MS = 1000;
 const SAMPLES_MAX = 90;
 const REMEMBERED_MAX = 50;
-
-class Problem extends Error {
-  constructor(status, problem) {
-    super(problem.detail ?? "The node does not answer");
-    this.status = status;
-    this.title = problem.title ?? "";
-  }
-}
-
-// Asking
-
-let token = sessionStorage.getItem("token");
-
-async function post(path, body) {
-  const headers = { "Content-Type": "application/json" };
-  if (token) headers["X-Cassandra-Token"] = token;
-  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
-  const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Problem(response.status, answer);
-  return answer;
-}
-
-async function rowsOf(query, options = {}) {
-  return (await post("v1/query", { query, read_only: true, page_size: 5000, consistency: "ONE", ...options })).rows ?? [];
-}
-
-// Making elements
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key === "class") made.className = value;
-    else if (key in made && key !== "role") made[key] = value;
-    else made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
-
-function drawing(name, attributes) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-function table(columns, rows, onPick) {
-  const head = element("tr", {}, ...columns.map((column) => element("th", { scope: "col", class: column.isNumber ? "number" : "" },
-    column.name, ...(column.type ? [element("span", { class: "type" }, column.type)] : []))));
-  const lines = rows.map((row) => {
-    const cells = row.map((value, at) => {
-      if (value === null || value === undefined) return element("td", { class: "null" }, "null");
-      const text = typeof value === "object" ? JSON.stringify(value) : String(value);
-      return element("td", { class: columns[at].isNumber ? "number" : "", title: text.length > 60 ? text : "" }, text);
-    });
-    const line = element("tr", {}, ...cells);
-    if (onPick) {
-      line.className = "pick";
-      line.tabIndex = 0;
-      line.addEventListener("click", () => onPick(row));
-      line.addEventListener("keydown", (event) => { if (event.key === "Enter") onPick(row); });
-    }
-    return line;
-  });
-  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...lines));
-}
-
-function bar(name, part, amount) {
-  const fill = element("div", { class: "fill" });
-  fill.style.width = `${Math.max(0, Math.min(1, part)) * 100}%`;
-  return element("div", { class: "bar" }, element("span", {}, name), element("div", { class: "track" }, fill), element("span", { class: "amount" }, amount));
-}
-
-function count(number) {
-  if (number >= 1e6) return `${(number / 1e6).toFixed(2)} M`;
-  if (number >= 1e4) return `${(number / 1e3).toFixed(1)} k`;
-  return number >= 100 || Number.isInteger(number) ? Math.round(number).toLocaleString("en") : number.toFixed(1);
-}
-
-function size(bytes) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let at = 0;
-  while (bytes >= 1024 && at < units.length - 1) { bytes /= 1024; at += 1; }
-  return `${bytes >= 100 || at === 0 ? Math.round(bytes) : bytes.toFixed(1)} ${units[at]}`;
-}
+const SLOW_QUERIES_MAX = 50;
 
 // Now
 
@@ -181,7 +100,27 @@ async function showTasks() {
   byId("tasks").replaceChildren(...bars, summary);
 }
 
+let slowAfter = null;
+
+/** SELECTs that took longer than others, the slowest first; one that is picked is put into the editor. */
+async function showSlowQueries() {
+  const slow = await rowsOf("SELECT keyspace_name, table_name, timestamp, query, min_ms, avg_ms, max_ms, times_reported FROM system_views.slow_queries");
+  slowAfter ??= (await rowsOf("SELECT value FROM system_views.settings WHERE name = 'slow_query_log_timeout'"))[0]?.value ?? "";
+  byId("slow-after").textContent = slowAfter === "0ms" ? "not looked for" : `SELECTs over ${slowAfter}`;
+  slow.sort((left, right) => right.max_ms - left.max_ms);
+  const numbers = ["most ms", "mean ms", "least ms", "times"].map((name) => ({ name, isNumber: true }));
+  const columns = [...numbers, { name: "table" }, { name: "last" }, { name: "query" }];
+  const rows = slow.slice(0, SLOW_QUERIES_MAX).map((row) => [count(row.max_ms), count(row.avg_ms), count(row.min_ms), count(row.times_reported),
+    `${row.keyspace_name}.${row.table_name}`, row.timestamp.slice(0, 19), row.query]);
+  const edit = (row) => {
+    byId("cql").value = row.at(-1);
+    show("query");
+  };
+  byId("slow").replaceChildren(rows.length ? table(columns, rows, edit) : element("p", { class: "quiet" }, "No SELECT took that long"));
+}
+
 async function showSlowly() {
+  await showSlowQueries();
   const hot = await rowsOf("SELECT keyspace_name, table_name, partition_key, reads_per_second, writes_per_second, share FROM system_views.hot_partitions");
   hot.sort((left, right) => right.share - left.share);
   const columns = [{ name: "table" }, { name: "partition" }, { name: "reads/s", isNumber: true }, { name: "writes/s", isNumber: true }, { name: "share", isNumber: true }];
@@ -212,13 +151,19 @@ async function showTables() {
   const isOurs = (name) => /^system/.test(name);
   const names = [...schema.tables.keys()].filter((name) => name.includes(wanted));
   names.sort((left, right) => isOurs(left) - isOurs(right) || left.localeCompare(right));
-  const columns = [{ name: "table" }, { name: "columns", isNumber: true }, { name: "MiB on disk", isNumber: true }];
-  const rows = names.map((name) => [name, schema.tables.get(name).length, mebibytes.get(name) ?? 0]);
+  const columns = [{ name: "table" }, { name: "columns", isNumber: true }, { name: "MiB on disk", isNumber: true }, { name: "operations" }];
+  const rows = names.map((name) => [name, schema.tables.get(name).length, mebibytes.get(name) ?? 0, mebibytes.has(name) ? operationsOf(name) : ""]);
   byId("table-list").replaceChildren(table(columns, rows, ([name]) => {
     byId("cql").value = `SELECT * FROM ${name} LIMIT 100`;
     show("query");
     run();
   }));
+}
+
+function operationsOf(name) {
+  const button = element("button", { type: "button", class: "small", "aria-label": `Operate on ${name}`, disabled: byId("read-only").checked }, "Operate");
+  button.addEventListener("click", () => askForOperation(...name.split(".")).catch(failed));
+  return button;
 }
 
 // Query
@@ -239,9 +184,12 @@ async function run() {
   if (!text) return;
   remember(text);
   hideChoices();
+  const [isTraced, isExplained] = [byId("trace").checked, byId("explain").checked];
   shown = {
+    isTraced,
+    isExplained,
     request: {
-      query: text, rows: "arrays", read_only: byId("read-only").checked, tracing: byId("trace").checked,
+      query: text, rows: "arrays", read_only: byId("read-only").checked, tracing: isTraced || isExplained,
       page_size: Number(byId("page-size").value), consistency: byId("consistency").value,
       ...(byId("keyspace").value && { keyspace: byId("keyspace").value }),
     },
@@ -249,6 +197,7 @@ async function run() {
   };
   byId("result").hidden = true;
   byId("waterfall").hidden = true;
+  byId("reads").hidden = true;
   await nextPage();
   if (/^\s*(create|alter|drop)/i.test(text)) readSchema().catch(() => {});
 }
@@ -264,7 +213,7 @@ async function nextPage() {
     mine.state = answer.page_state;
     mine.rows.push(...(answer.rows ?? []));
     showAnswer(mine, answer, tookMs);
-    if (answer.tracing_id) await showTrace(answer.tracing_id);
+    if (answer.tracing_id) await showTraced(mine, answer);
   } catch (problem) {
     byId("more").hidden = true;
     byId("outcome").replaceChildren(element("span", { class: "error" }, `${problem.title ? `${problem.title}: ` : ""}${problem.message}`));
@@ -272,6 +221,11 @@ async function nextPage() {
   } finally {
     byId("run").disabled = false;
   }
+}
+
+async function showTraced({ isTraced, isExplained }, answer) {
+  if (isTraced) await showWaterfall(byId("waterfall"), answer.tracing_id);
+  if (isExplained) await showReads(byId("reads"), answer.tracing_id, answer.rows?.length ?? 0);
 }
 
 function showAnswer(mine, answer, tookMs) {
@@ -287,26 +241,6 @@ function showAnswer(mine, answer, tookMs) {
     const change = answer.schema_change;
     byId("outcome").replaceChildren(change ? `${change.change} ${change.target} ${change.keyspace}${change.name ? `.${change.name}` : ""}, ${tookMs.toFixed(1)} ms` : `Done, ${tookMs.toFixed(1)} ms`, ...warnings);
   }
-}
-
-async function showTrace(id) {
-  let events = [];
-  for (let attempt = 0; attempt < 10 && !events.length; attempt += 1) {
-    if (attempt) await new Promise((resolve) => setTimeout(resolve, 30));
-    events = await rowsOf(`SELECT activity, source_elapsed, thread FROM system_traces.events WHERE session_id = ${id}`);
-  }
-  events.sort((left, right) => left.source_elapsed - right.source_elapsed);
-  const end = Math.max(1, ...events.map((event) => event.source_elapsed));
-  const steps = events.map((event, at) => {
-    const from = at ? events[at - 1].source_elapsed : 0;
-    const fill = element("div", { class: "fill" });
-    fill.style.left = `${from / end * 100}%`;
-    fill.style.width = `${(event.source_elapsed - from) / end * 100}%`;
-    return element("div", { class: "step" }, element("span", { title: event.thread ?? "" }, event.activity),
-      element("div", { class: "track" }, fill), element("span", { class: "amount" }, `${event.source_elapsed} \u00b5s`));
-  });
-  byId("waterfall").replaceChildren(element("h2", {}, "Trace"), ...steps);
-  byId("waterfall").hidden = !steps.length;
 }
 
 // Completion
@@ -387,8 +321,7 @@ async function logIn(event) {
   event.preventDefault();
   try {
     const answer = await post("v1/auth", { username: byId("user").value, password: byId("password").value });
-    token = answer.authToken;
-    sessionStorage.setItem("token", token);
+    keepToken(answer.authToken);
     byId("password").value = "";
     byId("login-error").textContent = "";
     byId("login").close();
@@ -436,6 +369,8 @@ function listen() {
   byId("cql").addEventListener("input", showChoices);
   byId("cql").addEventListener("blur", hideChoices);
   byId("login-form").addEventListener("submit", logIn);
+  byId("read-only").addEventListener("change", () => { if (!byId("tables").hidden) showTables().catch(failed); });
+  listenForOperations(() => showTables().catch(failed));
   byId("login").addEventListener("cancel", (event) => event.preventDefault());
   byId("theme").addEventListener("click", () => {
     const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -444,7 +379,7 @@ function listen() {
     localStorage.setItem("theme", document.documentElement.dataset.theme);
   });
   document.addEventListener("keydown", (event) => {
-    if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
     const view = { 1: "now", 2: "tables", 3: "query", "/": "query" }[event.key];
     if (view) { event.preventDefault(); show(view); }
   });
@@ -463,8 +398,9 @@ async function begin() {
   if (information.read_only) {
     byId("read-only").checked = true;
     byId("read-only").disabled = true;
+    byId("read-only").dispatchEvent(new Event("change"));
   }
-  if (information.authentication && !token) askForLogin();
+  if (information.authentication && !isLoggedIn()) askForLogin();
   else readSchema().catch(failed);
   live();
 }

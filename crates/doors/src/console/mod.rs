@@ -15,6 +15,12 @@ pub enum Asset {
     Style,
     /// Its behaviour.
     Script,
+    /// Parts that its views are made of.
+    Kit,
+    /// Its view of a traced request.
+    Trace,
+    /// Operations on tables.
+    Operations,
     /// Its completions: words of CQL, and names of the schema.
     Language,
     /// Its icon.
@@ -31,6 +37,9 @@ pub fn answer(asset: Asset, _request: &Request<Incoming>) -> Response<Body> {
         Asset::Page => ("text/html; charset=utf-8", include_str!("index.html")),
         Asset::Style => ("text/css; charset=utf-8", include_str!("console.css")),
         Asset::Script => ("text/javascript; charset=utf-8", include_str!("console.js")),
+        Asset::Kit => ("text/javascript; charset=utf-8", include_str!("kit.js")),
+        Asset::Trace => ("text/javascript; charset=utf-8", include_str!("trace.js")),
+        Asset::Operations => ("text/javascript; charset=utf-8", include_str!("operations.js")),
         Asset::Language => ("text/javascript; charset=utf-8", include_str!("cql.js")),
         Asset::Icon => ("image/svg+xml", include_str!("icon.svg")),
     };

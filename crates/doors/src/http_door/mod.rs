@@ -4,6 +4,7 @@ mod batch;
 mod bounded;
 mod json_values;
 mod login;
+pub mod operations;
 mod options;
 mod pages;
 pub mod problem;
@@ -38,6 +39,7 @@ pub async fn answer(
         Route::Query => query::answer(caller, received).await,
         Route::Batch => batch::answer(caller, received).await,
         Route::Login => login::answer(caller, received).await,
+        Route::Operation => operations::answer(caller, received).await,
         Route::Information => Ok(information(caller)),
         Route::OpenApi => Ok(whole(StatusCode::OK, JSON, OPENAPI)),
         Route::Metrics => {

@@ -27,7 +27,7 @@ pub enum PageForm {
     Arrow,
 }
 
-const LINES: &str = "application/x-ndjson";
+pub const LINES: &str = "application/x-ndjson";
 
 impl PageForm {
     /// The form of a media type, if it is one's.

@@ -365,44 +365,49 @@ fn the_openapi_document_says_what_the_door_takes_and_nothing_else() {
                 checked += 1;
                 continue;
             };
-            let schema = &document["components"]["schemas"][schema];
-            let required: serde_json::Map<String, Value> = schema["required"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|name| {
-                    (
-                        name.as_str().unwrap().to_owned(),
-                        example(&schema["properties"][name.as_str().unwrap()]),
-                    )
-                })
-                .collect();
-            for (name, property) in schema["properties"].as_object().unwrap() {
-                let mut body = required.clone();
-                body.insert(name.clone(), example(property));
-                let answer = served.post(path, &Value::Object(body).to_string());
-                assert!(answer.status < 300, "{path} {name}: {}", answer.text());
-                checked += 1;
-            }
-            let mut unknown = required.clone();
-            unknown.insert("unknown".to_owned(), json!(1));
-            let problem = served.post(path, &Value::Object(unknown).to_string()).json();
-            assert!(
-                problem["detail"]
-                    .as_str()
-                    .unwrap()
-                    .contains("unknown field `unknown`"),
-                "{problem}"
-            );
-            for name in document["components"]["schemas"]["Problem"]["required"]
-                .as_array()
-                .unwrap()
-            {
-                assert!(!problem[name.as_str().unwrap()].is_null(), "{name}");
+            for schema in alternatives(&document, schema) {
+                checked += check_schema(&served, path, schema);
             }
         }
     }
-    assert!(checked > 20, "{checked}");
+    assert!(checked > 40, "{checked}");
+}
+
+/// The schemas of which a document has to have one.
+fn alternatives<'d>(document: &'d Value, name: &str) -> Vec<&'d Value> {
+    let schema = &document["components"]["schemas"][name];
+    let Some(all) = schema["oneOf"].as_array() else {
+        return vec![schema];
+    };
+    let name_of = |one: &'d Value| one["$ref"].as_str().unwrap().rsplit('/').next().unwrap();
+    all.iter()
+        .map(|one| &document["components"]["schemas"][name_of(one)])
+        .collect()
+}
+
+/// Sends a document with each property of a schema, and one that has another; returns how many properties there are.
+fn check_schema(served: &Served, path: &str, schema: &Value) -> usize {
+    let required = schema["required"].as_array().unwrap().iter();
+    let required: serde_json::Map<String, Value> = required
+        .map(|name| name.as_str().unwrap())
+        .map(|name| (name.to_owned(), example(&schema["properties"][name])))
+        .collect();
+    let properties = schema["properties"].as_object().unwrap();
+    for (name, property) in properties {
+        let mut body = required.clone();
+        body.insert(name.clone(), example(property));
+        let answer = served.post(path, &Value::Object(body).to_string());
+        assert!(answer.status < 300, "{path} {name}: {}", answer.text());
+    }
+    let mut unknown = required;
+    unknown.insert("unknown".to_owned(), json!(1));
+    let problem = served.post(path, &Value::Object(unknown).to_string()).json();
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("unknown field `unknown`"), "{problem}");
+    for name in ["type", "title", "status", "detail", "code"] {
+        assert!(!problem[name].is_null(), "{name}");
+    }
+    properties.len()
 }
 
 fn example(property: &Value) -> Value {

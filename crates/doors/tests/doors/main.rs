@@ -5,5 +5,6 @@ mod ends;
 mod grpc;
 mod hostile;
 mod http;
+mod operations;
 #[path = "../support/mod.rs"]
 mod support;

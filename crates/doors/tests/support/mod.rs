@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helenus_doors::{DoorOptions, Doors};
-use helenus_node::{Authenticator, Handle, Node, NodeOptions};
-use helenus_vfs::{Clock, ManualClock};
+use helenus_doors::{DoorOptions, Doors, Operation, Operations};
+use helenus_node::{Authenticator, Handle, Node, NodeOptions, Operator};
+use helenus_tools::control::{Request, execute};
+use helenus_vfs::{Clock, ManualClock, MemoryDisk};
 use serde_json::Value;
 
 /// How long a test waits for what has to come.
@@ -32,12 +33,33 @@ pub struct Serving {
     pub asks_for_passwords: bool,
     pub is_read_only: bool,
     pub serves_tests: bool,
+    /// The node has files, on a simulated disk; else all of it is in memory.
+    pub keeps_files: bool,
+    /// As if all places of operations were taken.
+    pub is_busy: bool,
     /// 1 GiB if it is not said.
     pub node_memory_bytes: Option<u64>,
     /// As if there was no pool of buffers.
     pub lacks_buffer_pool: bool,
     /// The doors' clock; the machine's if there is none.
     pub clock: Option<Arc<ManualClock>>,
+}
+
+struct NodeOperations {
+    operator: Operator,
+    is_busy: bool,
+}
+
+impl Operations for NodeOperations {
+    fn begin(&self, request: Request) -> Result<Operation, String> {
+        if self.is_busy {
+            return Err("the node is busy".to_owned());
+        }
+        let operator = self.operator.clone();
+        Ok(Box::new(move |progress| {
+            execute(&operator, &request, progress).map_err(|error| error.to_string())
+        }))
+    }
 }
 
 impl Served {
@@ -51,6 +73,11 @@ impl Served {
             shard_count: 2,
             ..NodeOptions::new(PathBuf::new())
         };
+        if serving.keeps_files {
+            options.in_memory = false;
+            options.disk = Arc::new(MemoryDisk::new());
+            options.data_folder = PathBuf::from("/data");
+        }
         if serving.asks_for_passwords {
             options.authenticator = Authenticator::Password;
         }
@@ -69,6 +96,10 @@ impl Served {
             is_read_only: serving.is_read_only,
             serves_tests: serving.serves_tests,
             buffer_pool: !serving.lacks_buffer_pool,
+            operations: Arc::new(NodeOperations {
+                operator: running.operator(),
+                is_busy: serving.is_busy,
+            }),
             metrics: Arc::new(|| Box::pin(async { "up 1\n".to_owned() })),
             clock,
             random,

@@ -155,6 +155,9 @@ fn set_answers(node: &mut NodeOptions, arguments: &ServeArguments, config: &Conf
         &mut node.write_request_timeout,
         timeout(config.write_request_timeout),
     );
+    if let Some(DurationSetting(timeout)) = config.slow_query_log_timeout {
+        node.slow_query_log_timeout = (!timeout.is_zero()).then_some(timeout);
+    }
     node.admission = admission(arguments, config);
     node.copy_rule = match config.strict_consistency {
         Some(true) => CopyRule::OneReplica,
@@ -341,8 +344,8 @@ mod tests {
             ),
             format!("{:?} {:?}", node.read_request_timeout, node.range_request_timeout),
             format!(
-                "{:?} {:?}",
-                node.write_request_timeout, node.truncate_request_timeout
+                "{:?} {:?} {:?}",
+                node.write_request_timeout, node.truncate_request_timeout, node.slow_query_log_timeout
             ),
             format!("{} {:?} {:?}", node.admission, node.copy_rule, node.authenticator),
             format!("{:?} {:?}", node.tombstones, node.guardrails),
@@ -363,5 +366,19 @@ mod tests {
             seen(&options(&arguments, &config)),
             seen(&options(&arguments, &ConfigFile::default()))
         );
+    }
+
+    #[test]
+    fn no_query_is_slow_where_the_timeout_is_nothing() {
+        let timeout = |setting: Duration| {
+            let config = ConfigFile {
+                slow_query_log_timeout: Some(DurationSetting(setting)),
+                ..ConfigFile::default()
+            };
+            let options = options(&ServeArguments::default(), &config);
+            options.node.slow_query_log_timeout
+        };
+        assert_eq!(timeout(Duration::ZERO), None);
+        assert_eq!(timeout(Duration::from_secs(1)), Some(Duration::from_secs(1)));
     }
 }

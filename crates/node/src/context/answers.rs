@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use helenus_engine::CqlError;
+use helenus_engine::{CqlError, Prepared};
 use helenus_protocol::Opcode;
 use helenus_protocol::frame::EnvelopeFlags;
 use helenus_protocol::response::write_void;
@@ -159,6 +159,23 @@ impl ShardContext {
                 ticket,
                 account,
             } => self.mailbox(*from).read_answered(*ticket, account, result),
+        }
+    }
+
+    /// A read of a request that came at `received_ns` has ended at `now_ns`, or was given up.
+    #[inline]
+    pub(crate) fn note_query(
+        &self,
+        prepared: &Prepared,
+        received_ns: u64,
+        now_ns: u64,
+        is_of_other_shard: bool,
+    ) {
+        let took_ns = now_ns.saturating_sub(received_ns);
+        if self.slow_queries.is_slow(took_ns) {
+            let now_us = self.clock.wall_us();
+            self.slow_queries
+                .note(prepared, took_ns, now_us, is_of_other_shard);
         }
     }
 

@@ -28,6 +28,13 @@ impl Shard {
             }
             let reads = self.reader.disk_reads.borrow_mut().take_late(now_ns);
             for read in reads {
+                let (execution, is_of_other_shard) = (&read.execution, read.asker.is_shard());
+                self.context.note_query(
+                    &execution.prepared,
+                    execution.received_ns,
+                    now_ns,
+                    is_of_other_shard,
+                );
                 self.context
                     .answer_asker(&read.asker, Err(read.deadline().timed_out()));
             }

@@ -82,7 +82,7 @@ impl ServerError {
     }
 
     /// Makes the error of a request that was refused before it got to a shard.
-    pub(super) fn refused(body: &ErrorBody<'_>, message: &str) -> Self {
+    pub fn refused(body: &ErrorBody<'_>, message: &str) -> Self {
         let mut written = Vec::new();
         write_error(&mut written, VERSION, body, message);
         ServerError {

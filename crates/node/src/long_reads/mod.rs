@@ -15,7 +15,7 @@ mod turns;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use helenus_engine::error::PreparedId;
+use helenus_engine::Prepared;
 use helenus_storage::read_state::ReadState;
 use helenus_transport::fair_share::Offer;
 use helenus_transport::request_memory::Held;
@@ -122,7 +122,9 @@ struct Tag {
 }
 
 struct WholeTag {
-    statement: PreparedId,
+    prepared: Arc<Prepared>,
+    /// When the request came.
+    received_ns: u64,
     was_tried: bool,
     /// True if the time that it took says something of the next one.
     tells_of_others: bool,

@@ -136,7 +136,16 @@ impl Reader {
                 cost_ns: started.took_ns,
                 was_tried: whole.was_tried,
             };
-            prepared.learn_cost(&whole.statement, cost);
+            prepared.learn_cost(&whole.prepared.id, cost);
+        }
+    }
+
+    /// A read has ended at `now_ns`, or was given up.
+    pub(super) fn note_ended(&self, tag: &Tag, now_ns: u64) {
+        if let Some(whole) = &tag.whole {
+            let is_of_other_shard = whole.asker.is_shard();
+            self.context
+                .note_query(&whole.prepared, whole.received_ns, now_ns, is_of_other_shard);
         }
     }
 
@@ -157,6 +166,7 @@ impl Reader {
             }
             let over = lane.borrow_mut().take_over(now_ns);
             for started in over {
+                self.note_ended(&started.tag, now_ns);
                 if let Some(whole) = &started.tag.whole {
                     self.context
                         .answer_asker(&whole.asker, Err(whole.deadline.timed_out()));

@@ -176,6 +176,8 @@ impl Shard {
         if has_ended {
             lane.borrow_mut().ended(place, now_ns);
             self.reader.learn_cost(&started);
+            self.reader
+                .note_ended(&started.tag, self.context.last_looked_ns());
         } else {
             lane.borrow_mut().put_back(place, started);
         }
@@ -196,7 +198,8 @@ impl Shard {
         match read.work {
             LongWork::Whole(whole) => {
                 let tag = WholeTag {
-                    statement: whole.execution.prepared.id,
+                    prepared: whole.execution.prepared.clone(),
+                    received_ns: whole.execution.received_ns,
                     was_tried: whole.begun.is_some(),
                     tells_of_others: tells_of_others(
                         whole.begun.is_some(),

@@ -5,6 +5,9 @@ use std::cell::Cell;
 use helenus_protocol::ErrorCode;
 use helenus_sstable::ReadCost;
 use helenus_storage::read::ReadStatistics;
+use helenus_storage::row_cache::RowCacheCounts;
+
+use crate::traced_reads::ReadCounts;
 
 /// The kinds of statement that are counted apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,7 @@ pub(crate) struct ShardMetrics {
     pub(super) index_reads: Cell<u64>,
     pub(super) expired_rows_deleted: Cell<u64>,
     pub(super) read_cost: Cell<ReadCost>,
+    sstables_opened: Cell<u64>,
     pub(super) read_suspensions: Cell<u64>,
 }
 
@@ -74,8 +78,27 @@ impl ShardMetrics {
         add(&self.index_reads, u64::from(statistics.by_index));
         // Of what was in a memtable there is nothing to add.
         if statistics.cost != ReadCost::default() {
-            self.add_cost(statistics.cost);
+            self.add_cost(statistics);
         }
+    }
+
+    /// Counts so far, with those of the row cache.
+    pub(crate) fn read_counts(&self, row_cache: RowCacheCounts) -> ReadCounts {
+        let cost = self.read_cost.get();
+        ReadCounts([
+            self.rows_read.get(),
+            self.tombstones_read.get(),
+            self.index_reads.get(),
+            self.sstables_opened.get(),
+            cost.reads,
+            cost.read_bytes,
+            cost.index_hits,
+            cost.index_misses,
+            cost.cache_hits,
+            cost.cache_misses,
+            row_cache.hits,
+            row_cache.misses,
+        ])
     }
 
     pub fn count_expired_rows(&self, deleted: u64) {
@@ -83,10 +106,11 @@ impl ShardMetrics {
     }
 
     #[inline(never)]
-    fn add_cost(&self, of_read: ReadCost) {
+    fn add_cost(&self, of_read: &ReadStatistics) {
         let mut cost = self.read_cost.get();
-        cost.add(of_read);
+        cost.add(of_read.cost);
         self.read_cost.set(cost);
+        add(&self.sstables_opened, u64::from(of_read.sstables_touched));
     }
 
     pub(crate) fn count_suspension(&self) {

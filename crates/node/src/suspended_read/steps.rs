@@ -93,6 +93,7 @@ impl Reader {
                     session.answer_came();
                     self.store.borrow().end_read(state);
                     self.context.note_answered(asker);
+                    self.note_query(execution, false);
                 }
                 Ok(direct)
             }
@@ -104,6 +105,7 @@ impl Reader {
                 let mut body = Vec::new();
                 let direct = self.execute_directly(execution, state, &mut body)?;
                 if matches!(direct, Direct::Done) {
+                    self.note_query(execution, true);
                     let answer = Ok(ForwardedAnswer::from(body));
                     self.context
                         .mailbox(*from)
@@ -112,6 +114,12 @@ impl Reader {
                 Ok(direct)
             }
         }
+    }
+
+    fn note_query(&self, execution: &OwnedExecution, is_of_other_shard: bool) {
+        let (prepared, now_ns) = (&execution.prepared, self.context.last_looked_ns());
+        self.context
+            .note_query(prepared, execution.received_ns, now_ns, is_of_other_shard);
     }
 
     fn execute_directly(
@@ -126,7 +134,9 @@ impl Reader {
             };
             let scratch = &mut *self.scratch.borrow_mut();
             match plan.direct(values, options, scratch)? {
-                Some(read) => read.execute(&mut self.counting_store(), state, out),
+                Some(read) => self.counted(execution.traced.as_ref(), || {
+                    read.execute(&mut self.counting_store(), state, out)
+                }),
                 None => Ok(Direct::Unsuitable),
             }
         })

@@ -47,6 +47,8 @@ pub struct ConfigFile {
     pub range_request_timeout: Option<DurationSetting>,
     pub write_request_timeout: Option<DurationSetting>,
     pub truncate_request_timeout: Option<DurationSetting>,
+    /// `0ms` for none.
+    pub slow_query_log_timeout: Option<DurationSetting>,
     /// True if TRUNCATE and DROP leave a snapshot of what they take; true by default, as in Cassandra.
     pub auto_snapshot: Option<bool>,
     /// True if materialized views may be made; true by default, unlike in Cassandra.

@@ -8,4 +8,5 @@ mod conversation;
 mod places;
 mod socket;
 
+pub use places::Places;
 pub use socket::ControlSocket;

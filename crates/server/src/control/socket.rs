@@ -35,7 +35,7 @@ pub struct ControlSocket {
 
 impl ControlSocket {
     /// The data folder is locked by this process, so a socket that is there is a dead one's.
-    pub fn open(data_folder: &Path, operator: Operator) -> Result<Self, ControlError> {
+    pub fn open(data_folder: &Path, operator: Operator, places: Places) -> Result<Self, ControlError> {
         let path = data_folder.join(SOCKET);
         let failed = |source| ControlError {
             path: path.clone(),
@@ -46,7 +46,7 @@ impl ControlSocket {
         let closing = Arc::clone(&is_closing);
         let thread = thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || accept(&listener, &operator, &closing))
+            .spawn(move || accept(&listener, &operator, &places, &closing))
             .map_err(failed)?;
         Ok(ControlSocket {
             path,
@@ -68,9 +68,8 @@ impl ControlSocket {
     }
 }
 
-fn accept(listener: &UnixListener, operator: &Operator, is_closing: &AtomicBool) {
+fn accept(listener: &UnixListener, operator: &Operator, places: &Places, is_closing: &AtomicBool) {
     let connections = Arc::new(AtomicUsize::new(0));
-    let places = Places::default();
     while let Some(stream) = private_socket::next_connection(listener, is_closing) {
         let place = Place::take(&connections);
         if place.number > CONNECTIONS_MAX {

@@ -19,6 +19,12 @@ const SHARDS: u16 = 2;
 /// More than a read has.
 const READ_TIMEOUT_S: u64 = 6;
 
+/// More than a page of a scan has.
+const RANGE_TIMEOUT_S: u64 = 11;
+
+/// Looks at what a shard has noticed, 10 ms apart: a minute, should the machine be busy.
+const LOOKS_MAX: u32 = 6_000;
+
 /// Forgets what is asked of its read queues, while it hangs.
 #[derive(Debug)]
 struct HangingDisk {
@@ -134,18 +140,19 @@ fn a_read_that_the_disk_leaves_waiting_is_answered_when_its_time_is_over() {
         node.run(&format!("INSERT INTO k.t (p, v) VALUES ({p}, 1)"));
     }
     node.restart().unwrap();
-    let select = "SELECT v FROM k.t WHERE p = 1";
+    let (select, scan) = ("SELECT v FROM k.t WHERE p = 1", "SELECT count(*) FROM k.t");
 
     hangs.store(true, Ordering::SeqCst);
     // One of the shards owns the partition, the other one asks it.
-    for shard in 0..SHARDS {
+    let selects = (0..SHARDS).map(|shard| (shard, select, READ_TIMEOUT_S));
+    for (shard, text, timeout_s) in selects.chain([(0, scan, RANGE_TIMEOUT_S)]) {
         let execution = Execution {
             shard,
             ..Execution::default()
         };
-        let pending = node.submit(select, &execution);
+        let pending = node.submit(text, &execution);
         was_asked.recv_timeout(Duration::from_secs(60)).unwrap();
-        clock.advance_s(READ_TIMEOUT_S);
+        clock.advance_s(timeout_s);
         let answer = pending.wait().unwrap();
         assert!(
             matches!(
@@ -160,4 +167,14 @@ fn a_read_that_the_disk_leaves_waiting_is_answered_when_its_time_is_over() {
     }
     hangs.store(false, Ordering::SeqCst);
     assert_eq!(node.rows(select), [[Some(1_i32.to_be_bytes().to_vec())]]);
+    // What was given up was slow, too: the shard that executes it notices at its next look.
+    let slow = || node.rows("SELECT query FROM system_views.slow_queries WHERE keyspace_name = 'k'");
+    let is_listed = |text: &str| slow().contains(&vec![Some(text.into())]);
+    for _ in 0..LOOKS_MAX {
+        if is_listed(select) && is_listed(scan) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{:?}", slow());
 }

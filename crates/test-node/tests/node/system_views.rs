@@ -81,6 +81,7 @@ fn what_the_node_knows_of_itself_is_in_its_tables() {
         text(&rows[0][0])
     };
     assert_eq!(setting("read_request_timeout"), "5000ms");
+    assert_eq!(setting("slow_query_log_timeout"), "500ms");
     assert_eq!(setting("auto_snapshot"), "true");
     assert!(matches!(
         node.execute("SELECT * FROM system_views.settings"),

@@ -100,6 +100,24 @@ impl Request {
         )
     }
 
+    /// Returns whether it changes nothing.
+    pub fn only_looks(&self) -> bool {
+        match self {
+            Request::SnapshotList { .. }
+            | Request::RefusedSsTables {}
+            | Request::CompactionStatus {}
+            | Request::ViewStatus { .. } => true,
+            Request::SnapshotCreate { .. }
+            | Request::SnapshotRestore { .. }
+            | Request::SnapshotRemove { .. }
+            | Request::Import { .. }
+            | Request::Flush { .. }
+            | Request::CompactionMajor { .. }
+            | Request::CompactionCleanup { .. }
+            | Request::CompactionStop { .. } => false,
+        }
+    }
+
     pub fn parse(line: &str) -> Result<Self, RequestError> {
         Ok(serde_json::from_str(line)?)
     }

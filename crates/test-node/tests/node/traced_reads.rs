@@ -1,0 +1,107 @@
+//! Reads of a traced request, as the parameters of its trace tell them.
+
+use std::sync::Arc;
+
+use helenus_test_node::{Answer, Execution, TestNode, options};
+use helenus_tools::host::Host;
+use helenus_vfs::{ManualClock, MemoryDisk};
+
+const ROWS: i32 = 50;
+
+fn node(shards: u16) -> TestNode {
+    let clock = Arc::new(ManualClock::starting_at(1_000_000_000));
+    let node = TestNode::start(options(shards, Arc::new(MemoryDisk::new()), clock)).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (p int PRIMARY KEY, v int)");
+    for p in 0..ROWS {
+        node.run(&format!("INSERT INTO k.t (p, v) VALUES ({p}, {})", p % 10));
+    }
+    node
+}
+
+/// Trace of a statement that shard 0 is asked.
+struct Trace<'n> {
+    node: &'n TestNode,
+    id: String,
+}
+
+impl Trace<'_> {
+    fn of<'n>(node: &'n TestNode, text: &str) -> Trace<'n> {
+        let (answer, id) = node.execute_traced(text);
+        assert!(matches!(answer, Answer::Rows(_)), "{answer:?}");
+        let id = id.unwrap().map(|byte| format!("{byte:02x}")).concat();
+        let id = [&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]].join("-");
+        Trace { node, id }
+    }
+
+    fn parameter(&self, name: &str) -> Option<String> {
+        let sessions = self.node.rows(&format!(
+            "SELECT parameters['{name}'] FROM system_traces.sessions WHERE session_id = {}",
+            self.id
+        ));
+        let value = sessions[0][0].clone()?;
+        Some(String::from_utf8(value).unwrap())
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.parameter(name).unwrap().parse().unwrap()
+    }
+}
+
+#[test]
+fn rows_of_all_shards_are_counted_and_those_of_other_requests_are_not() {
+    let node = node(2);
+    node.run("DELETE FROM k.t WHERE p = 3");
+    let scan = "SELECT count(*) FROM k.t";
+    for _ in 0..2 {
+        assert!(matches!(node.execute(scan), Answer::Rows(_)));
+        let trace = Trace::of(&node, scan);
+        assert_eq!(trace.parameter("query").as_deref(), Some(scan));
+        assert_eq!(trace.count("rows_read"), ROWS as u64 - 1);
+        assert_eq!(trace.count("tombstones_read"), 1);
+        assert_eq!(trace.count("sstables_opened"), 0);
+        assert_eq!(trace.parameter("indexes"), None);
+    }
+    // Wherever the partition is.
+    for p in 10..20 {
+        let trace = Trace::of(&node, &format!("SELECT v FROM k.t WHERE p = {p}"));
+        assert_eq!(trace.count("rows_read"), 1, "{p}");
+        assert_eq!(trace.count("disk_reads"), 0, "{p}");
+    }
+}
+
+#[test]
+fn reads_of_the_disk_are_counted_and_what_is_in_memory_the_next_time_is_a_hit() {
+    let node = node(1);
+    node.operator().flush(None).unwrap();
+    node.on_shard(0, |shard| shard.clear_caches());
+    let text = "SELECT v FROM k.t WHERE p = 7";
+    let cold = Trace::of(&node, text);
+    assert_eq!(cold.count("rows_read"), 1);
+    assert_eq!(cold.count("sstables_opened"), 1);
+    assert!(cold.count("disk_reads") > 0 && cold.count("disk_read_bytes") > 0);
+    assert!(cold.count("data_page_misses") > 0);
+    let warm = Trace::of(&node, text);
+    assert_eq!(warm.count("rows_read"), 1);
+    assert_eq!(warm.count("disk_reads"), 0);
+    assert_eq!(warm.count("row_cache_hits"), 1);
+}
+
+#[test]
+fn indexes_that_are_asked_are_named() {
+    let node = node(2);
+    node.run("CREATE INDEX by_v ON k.t (v)");
+    let execution = Execution::default();
+    let text = "SELECT p FROM k.t WHERE v = 4";
+    // The index has all rows once a read by it is allowed.
+    for _ in 0..1_000 {
+        if matches!(node.execute_with(text, &execution), Answer::Rows(_)) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let trace = Trace::of(&node, text);
+    assert_eq!(trace.parameter("indexes").as_deref(), Some("by_v"));
+    assert_eq!(trace.count("rows_read"), 5);
+    assert!(trace.count("index_reads") > 0);
+}
