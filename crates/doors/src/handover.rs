@@ -1,4 +1,5 @@
-//! What another process goes on with: connections that have said nothing yet, those of HTTP/1.1 between two requests, and tokens.
+//! Connections and tokens that another process goes on with. The connections have said nothing yet, or are those of HTTP/1.1 between two
+//! requests.
 
 use std::net::TcpStream;
 use std::os::fd::AsFd;

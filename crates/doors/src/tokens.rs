@@ -226,7 +226,7 @@ mod tests {
         assert_eq!((tokens.logins.len(), tokens.show(&first, 11)), (TOKENS_MAX, None));
     }
 
-    /// Whoever had logged in had to do so again when another process took the node's place.
+    /// Clients had to log in again when another process took the node's place.
     #[test]
     fn a_token_that_is_handed_over_is_as_old_as_it_was_and_its_role_is_looked_up() {
         let random = SeededRandom::new(1);

@@ -19,7 +19,7 @@ pub struct Message {
     pub(crate) body: Vec<u8>,
 }
 
-/// What a body has beside texts and values, but for paging states: ids of 16 bytes, options of 8 at most, and their lengths.
+/// Bytes of a body beside texts and values, but for paging states: ids of 16 bytes, options of 8 at most, and their lengths.
 const REST_BYTES: usize = 96;
 
 /// Bytes of a batch's statement beside its text and its values: its kind, an id of 16 bytes, and lengths.
