@@ -61,12 +61,21 @@ impl Memory {
         self.buffers.take(bytes)
     }
 
-    /// The same for bytes of a request.
+    /// The same for bytes of a request, which are charged elsewhere.
     pub fn lend(self: &Arc<Self>, bytes: usize) -> Lent {
         Lent {
             bytes: self.buffers.take(bytes),
             memory: self.clone(),
+            taken: None,
         }
+    }
+
+    /// The same for bytes that nobody has looked at.
+    pub fn lend_charged(self: &Arc<Self>, bytes: usize) -> Result<Lent, NoRoom> {
+        let taken = self.take(bytes)?;
+        let mut lent = self.lend(bytes);
+        lent.taken = Some(taken);
+        Ok(lent)
     }
 
     /// The longest body on a connection with this memory: a third of it is left for the answer. More would never have room.
@@ -130,12 +139,13 @@ impl Drop for Taken {
     }
 }
 
-/// A buffer with bytes of a request, which comes back when nobody reads them any more. What they take is charged elsewhere: to the
-/// request as a whole, or to its connection's window.
+/// A buffer with bytes of a request, which comes back when nobody reads them any more.
 #[derive(Debug)]
 pub struct Lent {
     bytes: Vec<u8>,
     memory: Arc<Memory>,
+    /// Room for them, where it is taken by the bytes as they come.
+    taken: Option<Taken>,
 }
 
 impl Lent {

@@ -30,6 +30,7 @@ pub async fn check(
 pub async fn watch(mut messages: Messages, context: Rc<Context>, answers: Rc<Answers>) -> Result<(), Status> {
     let request = messages.next::<HealthCheckRequest>().await?;
     let request = request.ok_or_else(|| Status::new(Code::Internal, "The call has no message"))?;
+    drop(messages);
     let state = &context.caller.state;
     if !SERVICES.contains(&request.message.service.as_str()) {
         answers.send(&response(ServingStatus::ServiceUnknown)).await?;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use helenus_http2::{Connection, Limits};
+use helenus_http2::{Connection, ErrorCode, Limits};
 use tokio::task::AbortHandle;
 
 use crate::bounds;
@@ -40,6 +40,8 @@ pub struct State {
     /// Pieces of its body that nobody has taken.
     pieces: VecDeque<Lent>,
     is_ended: bool,
+    /// Nobody will take them any more.
+    is_ignored: bool,
     waits_for_body: Option<Waker>,
     waits_for_room: Option<Waker>,
 }
@@ -118,17 +120,27 @@ impl Requests {
         }
     }
 
-    /// A piece of a request's body has come.
+    /// A piece of a request's body has come. Where there is no room for it the request is over.
     pub fn arrived(&self, stream: u32, bytes: &[u8], is_last: bool) {
         let mut connection = self.connection();
         let Some(state) = connection.state(stream) else {
             return;
         };
-        if !bytes.is_empty() {
-            let mut piece = self.0.memory.lend(bytes.len());
+        if state.is_ignored {
+            connection.consumed(stream, bytes.len());
+        } else if !bytes.is_empty() {
+            let Ok(mut piece) = self.0.memory.lend_charged(bytes.len()) else {
+                if let Some(state) = connection.reset(stream, ErrorCode::EnhanceYourCalm) {
+                    state.abort();
+                }
+                return;
+            };
             piece.extend(bytes);
             state.pieces.push_back(piece);
         }
+        let Some(state) = connection.state(stream) else {
+            return;
+        };
         if is_last {
             return state.end();
         }
@@ -203,6 +215,15 @@ impl Arriving {
         poll_fn(|context| self.poll_next(context)).await
     }
 
+    /// The client may have to be told that it may send more.
+    fn consumed(&self, connection: &mut Connection<State>, bytes: usize) {
+        let unsent_bytes = connection.output().len();
+        connection.consumed(self.stream, bytes);
+        if connection.output().len() > unsent_bytes {
+            self.requests.wake();
+        }
+    }
+
     fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Lent>> {
         let mut connection = self.requests.connection();
         let Some(state) = connection.state(self.stream) else {
@@ -215,12 +236,22 @@ impl Arriving {
             state.waits_for_body = Some(context.waker().clone());
             return Poll::Pending;
         };
-        let unsent_bytes = connection.output().len();
-        connection.consumed(self.stream, piece.len());
-        // The client may have to be told that it may send more.
-        if connection.output().len() > unsent_bytes {
-            self.requests.wake();
-        }
+        self.consumed(&mut connection, piece.len());
         Poll::Ready(Some(piece))
+    }
+}
+
+impl Drop for Arriving {
+    /// Lets go of the rest, come or not: it would hold memory, and its client's window, for as long as the answer takes.
+    fn drop(&mut self) {
+        let mut connection = self.requests.connection();
+        let Some(state) = connection.state(self.stream) else {
+            return;
+        };
+        state.is_ignored = true;
+        let left: usize = state.pieces.drain(..).map(|piece| piece.len()).sum();
+        if left > 0 {
+            self.consumed(&mut connection, left);
+        }
     }
 }

@@ -55,6 +55,23 @@ fn a_call_that_comes_together_with_the_end_is_answered() {
     assert_eq!(answered, CLIENTS);
 }
 
+/// A client that ends within its call got no answer, and held its place for five seconds.
+#[test]
+fn a_call_whose_message_will_not_come_is_told_so() {
+    let served = Served::start();
+    let message = framed(&query("SELECT key FROM system.local", vec![]));
+    let beginnings = [0, 3, message.len() - 1];
+    for sent in beginnings {
+        let mut stream = http2(&served);
+        let mut begun = frame(HEADERS, END_HEADERS, 1, &call_headers(QUERY));
+        begun.extend(frame(DATA, 0, 1, &message[..sent]));
+        stream.write_all(&begun).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut frames = std::iter::from_fn(|| Frame::read(&mut stream));
+        assert!(frames.any(|frame| frame.ends_stream()), "{sent}");
+    }
+}
+
 /// The same of HTTP/1.1: `nc -N` got nothing.
 #[test]
 fn a_client_of_http1_that_sends_no_more_gets_its_answer() {
@@ -76,10 +93,11 @@ fn a_client_of_http1_that_sends_no_more_gets_its_answer() {
 fn a_client_that_goes_at_rest_is_gone_before_one_that_waits_for_an_answer() {
     let served = Served::start();
     let (mut waiting, mut at_rest) = (http2(&served), http2(&served));
-    // Its message does not come.
-    waiting
-        .write_all(&frame(HEADERS, END_HEADERS, 1, &call_headers(QUERY)))
-        .unwrap();
+    // It ends with the node.
+    let health = HealthCheckRequest {
+        service: String::new(),
+    };
+    waiting.write_all(&call(1, WATCH, &framed(&health))).unwrap();
     waiting.shutdown(Shutdown::Write).unwrap();
     at_rest.shutdown(Shutdown::Write).unwrap();
     while Frame::read(&mut at_rest).is_some() {}

@@ -3,11 +3,16 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use helenus_doors::proto::health::HealthCheckRequest;
+
 use crate::support::frames::{
-    CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE,
-    frame, http2,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, call_headers, frame, http2,
 };
+use crate::support::grpc::framed;
 use crate::support::{Answer, Served, Serving};
+
+const WATCH: &str = "/grpc.health.v1.Health/Watch";
 
 /// `POST / HTTP/2` by HPACK's static table: `:method`, `:scheme`, `:path`, and an authority of one letter.
 const REQUEST: &[u8] = &[0x83, 0x86, 0x84, 0x01, 0x01, b'x'];
@@ -91,6 +96,32 @@ fn an_hpack_bomb_is_refused() {
             Ok(0) | Err(_) => break,
             Ok(count) => seen.extend(&taken[..count]),
         }
+    }
+    is_well(&served);
+}
+
+/// Bytes that nobody reads of a call held memory for as long as the call took, 256 KiB a connection.
+#[test]
+fn what_comes_behind_the_only_message_of_a_call_is_let_go_of() {
+    let served = Served::start();
+    let mut stream = http2(&served);
+    let watched = framed(&HealthCheckRequest {
+        service: String::new(),
+    });
+    stream
+        .write_all(&frame(HEADERS, END_HEADERS, 1, &call_headers(WATCH)))
+        .unwrap();
+    stream.write_all(&frame(DATA, 0, 1, &watched)).unwrap();
+    // The first window of a stream has room for four, and they are never more than four before more was let in.
+    let mut opened = 4 * 16_384;
+    for sent in 1..=40 {
+        while opened < sent * 16_384 {
+            let frame = Frame::read(&mut stream).expect("the call goes on");
+            if (frame.kind, frame.stream) == (WINDOW_UPDATE, 1) {
+                opened += u32::from_be_bytes(frame.payload.try_into().unwrap());
+            }
+        }
+        stream.write_all(&frame(DATA, 0, 1, &[0; 16_384])).unwrap();
     }
     is_well(&served);
 }
