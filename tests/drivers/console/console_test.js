@@ -367,12 +367,14 @@ async function prepare() {
   return token;
 }
 
+// Chromium as npm has it, for machines without one. It is packed for another machine, and brings libraries along where it takes this one for it.
+async function packedChromium() {
+  process.env.AWS_LAMBDA_JS_RUNTIME ??= 'nodejs22.x';
+  return require('@sparticuz/chromium').executablePath();
+}
+
 async function main() {
-  const executablePath = CHROMIUMS.find((path) => path && fs.existsSync(path));
-  if (!executablePath) {
-    console.log('skip console: there is no Chromium; CHROMIUM names one');
-    process.exit(0);
-  }
+  const executablePath = CHROMIUMS.find((path) => path && fs.existsSync(path)) ?? await packedChromium();
   const token = await prepare();
   const browser = await chromium.launch({ executablePath, args: ARGUMENTS });
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, colorScheme: 'light' });
