@@ -499,6 +499,18 @@ fn what_is_given_up_is_given_back() {
     assert_eq!(heard.failed, None);
 }
 
+/// Padding is of the window, and nobody consumes it.
+#[test]
+fn a_body_of_padding_does_not_close_its_window() {
+    let (mut connection, mut heard, _) = heard(&request(1, 0));
+    let padded = frame(DATA, PADDED, 1, &[&[255][..], &[0; 255]].concat());
+    for _ in 0..2 * LIMITS.stream_window_bytes as usize / 256 {
+        receive(&mut connection, &mut Vec::new(), &padded, &mut heard);
+        take(&mut connection);
+    }
+    assert_eq!((heard.failed, heard.events.len()), (None, 1));
+}
+
 #[test]
 fn headers_that_are_too_long_are_told_so_and_the_next_request_is_served() {
     let long = "x".repeat(120);
@@ -531,14 +543,16 @@ fn requests_that_are_begun_and_taken_back_without_end_are_a_flood() {
         receive(&mut connection, &mut Vec::new(), &many(8 * round, 8), &mut heard);
     }
     assert_eq!((heard.failed, heard.events.len()), (None, 800));
-    // Those that were looked at do not count.
+    // One that was looked at does not count.
     receive(&mut connection, &mut Vec::new(), &request(1_001, 0), &mut heard);
+    let looked_at = frame(RST_STREAM, 0, 1_001, &[0; 4]);
     receive(
         &mut connection,
         &mut Vec::new(),
-        &frame(RST_STREAM, 0, 1_001, &[0; 4]),
+        &and(looked_at, many(501, 8)),
         &mut heard,
     );
+    assert_eq!(heard.failed, None);
     receive(&mut connection, &mut Vec::new(), &many(600, 9), &mut heard);
     assert_eq!(heard.failed, Some(EnhanceYourCalm));
 }
