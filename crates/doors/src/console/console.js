@@ -120,12 +120,18 @@ async function showSlowQueries() {
 }
 
 async function showSlowly() {
-  await showSlowQueries();
+  await Promise.all([showSlowQueries(), showHottest(), showClients()]);
+}
+
+async function showHottest() {
   const hot = await rowsOf("SELECT keyspace_name, table_name, partition_key, reads_per_second, writes_per_second, share FROM system_views.hot_partitions");
   hot.sort((left, right) => right.share - left.share);
   const columns = [{ name: "table" }, { name: "partition" }, { name: "reads/s", isNumber: true }, { name: "writes/s", isNumber: true }, { name: "share", isNumber: true }];
   byId("hot").replaceChildren(hot.length ? table(columns, hot.slice(0, 12).map((row) => [`${row.keyspace_name}.${row.table_name}`, row.partition_key,
     count(row.reads_per_second), count(row.writes_per_second), `${Math.round(row.share * 100)} %`])) : element("p", { class: "quiet" }, "No partition is asked for more than others"));
+}
+
+async function showClients() {
   const clients = await rowsOf("SELECT address, port, username, driver_name, driver_version, keyspace_name, request_count FROM system_views.clients");
   clients.sort((left, right) => right.request_count - left.request_count);
   const of = [{ name: "address" }, { name: "user" }, { name: "driver" }, { name: "keyspace" }, { name: "requests", isNumber: true }];
@@ -342,8 +348,7 @@ let rounds = 0;
 
 async function refresh() {
   try {
-    await sample();
-    if (rounds % 5 === 0) await showSlowly();
+    await Promise.all([sample(), rounds % 5 === 0 ? showSlowly() : null]);
     rounds += 1;
     byId("link").textContent = "live";
     byId("link").className = "link up";
