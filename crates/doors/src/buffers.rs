@@ -1,4 +1,5 @@
-//! Buffers of answers: one goes back when the last byte of its answer has left, or when nobody reads it any more, and is lent again.
+//! Buffers of requests and answers: one goes back when the last byte of its answer has left, or nobody reads its request any more, and is
+//! lent again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

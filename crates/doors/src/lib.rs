@@ -74,7 +74,7 @@ pub struct DoorOptions {
     pub is_read_only: bool,
     /// True if gRPC's `TestService` is there, which interop clients call.
     pub serves_tests: bool,
-    /// True if buffers of answers are used again.
+    /// True if buffers of requests and answers are used again.
     pub buffer_pool: bool,
     /// Carries out what operators ask of the node.
     pub operations: Arc<dyn Operations>,

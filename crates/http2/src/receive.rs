@@ -204,6 +204,11 @@ impl<S: Default> Connection<S> {
         }
     }
 
+    /// Streams that a client has not begun, and may not talk about.
+    fn is_idle_stream(&self, stream: u32) -> bool {
+        stream > self.last_stream && !self.is_beyond_the_last(stream)
+    }
+
     /// Streams that a client has begun after it was told which one was its last.
     fn is_beyond_the_last(&self, stream: u32) -> bool {
         matches!(self.stage, Stage::Last(last) if stream > last)
@@ -354,7 +359,7 @@ impl<S: Default> Connection<S> {
         if payload.len() != 4 {
             return Err(ErrorCode::FrameSizeError.into());
         }
-        if stream > self.last_stream && !self.is_beyond_the_last(stream) {
+        if self.is_idle_stream(stream) {
             return Err(ErrorCode::ProtocolError.into());
         }
         let Some(of) = self.streams.get(&stream) else {
@@ -413,8 +418,7 @@ impl<S: Default> Connection<S> {
             if stream.send_window > i64::from(frame::STREAM_MAX) {
                 return Err(ErrorCode::FlowControlError);
             }
-            if stream.send_window > 0 && stream.has_pending() && !stream.is_waiting {
-                stream.is_waiting = true;
+            if stream.begins_to_wait() {
                 self.waiting.push_back(*id);
             }
         }
@@ -445,7 +449,7 @@ impl<S: Default> Connection<S> {
             };
         }
         let Some(stream) = self.streams.get_mut(&id) else {
-            return match id > self.last_stream && !self.is_beyond_the_last(id) {
+            return match self.is_idle_stream(id) {
                 true => Err(ErrorCode::ProtocolError.into()),
                 false => Ok(()),
             };
@@ -456,8 +460,7 @@ impl<S: Default> Connection<S> {
             (_, true) => return Err(Fault::Stream(id, ErrorCode::FlowControlError)),
             _ => {}
         }
-        if stream.send_window > 0 && stream.has_pending() && !stream.is_waiting {
-            stream.is_waiting = true;
+        if stream.begins_to_wait() {
             self.waiting.push_back(id);
         }
         Ok(())

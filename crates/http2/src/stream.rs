@@ -73,6 +73,13 @@ pub struct Stream<S> {
 }
 
 impl<S> Stream<S> {
+    /// Returns whether it waits from now on to be sent: its window has opened, and there is something that did not fit.
+    pub fn begins_to_wait(&mut self) -> bool {
+        let begins = self.send_window > 0 && self.has_pending() && !self.is_waiting;
+        self.is_waiting |= begins;
+        begins
+    }
+
     /// Returns whether something is to be sent.
     pub fn has_pending(&self) -> bool {
         !self.pending.is_empty() || !matches!(self.then, Then::Unknown)

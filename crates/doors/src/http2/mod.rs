@@ -267,3 +267,56 @@ impl Drop for Connection {
         self.requests.forget();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::poll_fn;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Seconds after which a client was asked, and was gone, that was heard at these.
+    async fn asked_and_gone(heard_s: &'static [u64]) -> (Vec<u64>, u64) {
+        let begun = Instant::now();
+        let now_ns = move || begun.elapsed().as_nanos() as u64;
+        let mut silence = Silence {
+            timer: Box::pin(tokio::time::sleep(PING_INTERVAL)),
+            heard_ns: 0,
+            is_asked: false,
+        };
+        let asked = Cell::new(Vec::new());
+        let mut hearing = heard_s.iter();
+        let mut next = hearing.next();
+        let mut talks = Box::pin(tokio::time::sleep(Duration::from_secs(
+            next.copied().unwrap_or(1 << 20),
+        )));
+        poll_fn(|context| {
+            while talks.as_mut().poll(context).is_ready() {
+                silence.heard_ns = now_ns();
+                next = hearing.next();
+                let at = begun + Duration::from_secs(next.copied().unwrap_or(1 << 20));
+                talks.as_mut().reset(at);
+            }
+            let ask = || {
+                let mut times = asked.take();
+                times.push(begun.elapsed().as_secs());
+                asked.set(times);
+            };
+            silence.poll_gone(now_ns, ask, context)
+        })
+        .await;
+        (asked.take(), begun.elapsed().as_secs())
+    }
+
+    /// As long as [`PING_INTERVAL`] and [`PING_TIMEOUT`] say.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_client_is_asked_and_gone_and_one_that_answers_stays() {
+        assert_eq!(asked_and_gone(&[]).await, (vec![60], 80));
+        assert_eq!(asked_and_gone(&[30]).await, (vec![90], 110));
+        // The second one is an answer.
+        assert_eq!(asked_and_gone(&[30, 91]).await, (vec![90, 151], 171));
+        assert_eq!(asked_and_gone(&[59, 110, 160]).await, (vec![220], 240));
+    }
+}

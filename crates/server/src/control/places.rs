@@ -18,20 +18,9 @@ enum Kind {
 
 impl Kind {
     fn of(request: &Request) -> Kind {
-        match request {
-            Request::SnapshotList { .. }
-            | Request::RefusedSsTables {}
-            | Request::CompactionStatus {}
-            | Request::ViewStatus { .. }
-            | Request::CompactionStop { .. } => Kind::Quick,
-            Request::SnapshotCreate { .. }
-            | Request::SnapshotRestore { .. }
-            | Request::SnapshotRemove { .. }
-            | Request::Import { .. }
-            | Request::Flush { .. }
-            | Request::CompactionMajor { .. }
-            | Request::CompactionCleanup { .. } => Kind::Long,
-        }
+        // Stopping is said, and not waited for.
+        let is_quick = request.only_looks() || matches!(request, Request::CompactionStop { .. });
+        if is_quick { Kind::Quick } else { Kind::Long }
     }
 }
 
