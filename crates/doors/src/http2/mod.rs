@@ -319,4 +319,23 @@ mod tests {
         assert_eq!(asked_and_gone(&[30, 91]).await, (vec![90, 151], 171));
         assert_eq!(asked_and_gone(&[59, 110, 160]).await, (vec![220], 240));
     }
+
+    /// A machine that slept finds all of its clients silent; they are asked, and not gone at once.
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_gone_who_was_not_asked() {
+        let mut silence = Silence {
+            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            heard_ns: 0,
+            is_asked: false,
+        };
+        // As the timer fires: heard a while ago, silent since a night ago, and still.
+        let looks_s = [10, 30_000, 30_020];
+        let (looked, asked) = (Cell::new(0), Cell::new(0));
+        let now_ns = || {
+            let place = looked.replace(looked.get() + 1);
+            Duration::from_secs(looks_s[place]).as_nanos() as u64
+        };
+        poll_fn(|context| silence.poll_gone(now_ns, || asked.set(asked.get() + 1), context)).await;
+        assert_eq!((looked.get(), asked.get()), (3, 1));
+    }
 }

@@ -255,3 +255,46 @@ impl Drop for Arriving {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use helenus_http2::Event;
+
+    use super::*;
+    use crate::buffers::Buffers;
+
+    /// Its beginning and a request whose body does not end: `:method: POST`, `:scheme: http`, `:path: /`.
+    const BEGUN: &[u8] =
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x03\x01\x04\0\0\0\x01\x83\x86\x84";
+
+    /// Bytes that nobody had looked at were in no account.
+    #[test]
+    fn bytes_that_come_are_charged_until_they_are_taken_and_refused_where_there_is_no_room() {
+        const BYTES: usize = 10_000;
+        let memory = Memory::beside(0, Buffers::default()).of_connection();
+        let all_bytes = memory.free_bytes();
+        let requests = Requests::new(&memory);
+        let begun = requests
+            .connection()
+            .next(&mut &*BEGUN)
+            .map(|event| event.is_some());
+        assert_eq!(begun, Ok(true));
+        requests.arrived(1, &[0; BYTES], false);
+        assert_eq!(memory.free_bytes(), all_bytes - BYTES);
+        drop(
+            requests
+                .connection()
+                .state(1)
+                .and_then(|state| state.pieces.pop_front()),
+        );
+        assert_eq!(memory.free_bytes(), all_bytes);
+        let _others = memory.take(all_bytes - BYTES + 1).unwrap();
+        requests.arrived(1, &[0; BYTES], false);
+        assert!(
+            requests.are_over(),
+            "the request goes on without some of its bytes"
+        );
+        let gone = requests.connection().next(&mut &b"\0\0\x01\0\0\0\0\0\x01x"[..]);
+        assert!(matches!(gone, Ok(None::<Event<'_, State>>)));
+    }
+}
