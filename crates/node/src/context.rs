@@ -76,7 +76,7 @@ impl ShardContext {
             answer_bytes_max: memory.answer_bytes_max(),
             mailboxes,
             transport,
-            metrics: ShardMetrics::default(),
+            metrics: ShardMetrics::new(&options.clock),
             foreground: Foreground::default(),
             timestamps,
             slow_queries: SlowQueries::over(options.slow_query_log_timeout),

@@ -188,7 +188,8 @@ impl Shard {
         let timeout_ns = own_timeout.unwrap_or_else(|| self.context.timeouts.of_plan(&prepared.plan));
         options.deadline_ns = self.context.deadline_of(&request, timeout_ns)?;
         let RequestContext { session, stream, .. } = request;
-        self.context.metrics.count_request(kind_of(&prepared.plan));
+        let kind = kind_of(&prepared.plan);
+        self.context.metrics.count_request(kind, &request);
         match &prepared.plan {
             Plan::Select(plan) => self.select(statement, plan, &values, &options),
             Plan::Modify(plan) if plan.is_conditional() => {
@@ -267,7 +268,7 @@ impl Shard {
         let keyspace = batch.parameters.keyspace.or(keyspace.as_deref());
         let (schema, now) = (self.schema(), self.context.now());
         let mut budget = TokenBudget::default();
-        let members = self.batch_members(batch, |text| {
+        let members = self.batch_members(&context, batch, |text| {
             prepare_within(&schema, keyspace, now, text, &mut budget).map(Arc::new)
         });
         self.batch_planned(context, batch, &members?)
@@ -344,10 +345,11 @@ impl Shard {
     /// `plan` is asked for a plan of each text in its turn.
     pub(crate) fn batch_members<'a>(
         &self,
+        context: &RequestContext<'_>,
         batch: &Batch<'a>,
         mut plan: impl FnMut(&str) -> Result<Arc<Prepared>, CqlError>,
     ) -> Result<Vec<BatchMember<'a>>, CqlError> {
-        self.context.metrics.count_request(RequestKind::Batch);
+        self.context.metrics.count_request(RequestKind::Batch, context);
         let member = |query: BatchQuery<'a>| {
             let (prepared, is_prepared) = match query.statement {
                 BatchStatement::Prepared(id) => (self.find_prepared(id)?, true),

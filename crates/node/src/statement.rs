@@ -73,7 +73,7 @@ impl Shard {
         planned: Result<Arc<Prepared>, CqlError>,
     ) -> Result<(), CqlError> {
         let RequestContext { session, stream, .. } = context;
-        self.context.metrics.count_request(RequestKind::Prepare);
+        self.context.metrics.count_request(RequestKind::Prepare, &context);
         let prepared = planned?;
         if matches!(prepared.plan, Plan::Role(_)) {
             not_anonymous(session.user().as_deref())?;

@@ -152,7 +152,7 @@ fn read_system_tables(
 
 fn node_metric(sample: Sample) -> NodeMetric {
     NodeMetric {
-        name: sample.name.to_owned(),
+        name: sample.name,
         labels: sample.labels,
         value: sample.value,
     }

@@ -119,7 +119,7 @@ fn events() -> Events {
     }
 }
 
-/// A node on `disk` with group commit; tests change what they are about.
+/// A node on `disk` with group commit, and with more time for requests than a busy machine takes; tests change what they are about.
 pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> NodeOptions {
     let events = events();
     NodeOptions {
@@ -130,6 +130,9 @@ pub fn options(shard_count: u16, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> 
         clock,
         stalls: Stalls::from_environment(&events),
         events,
+        read_request_timeout: ANSWER_TIMEOUT,
+        range_request_timeout: ANSWER_TIMEOUT,
+        write_request_timeout: ANSWER_TIMEOUT,
         ..NodeOptions::new(PathBuf::from("/helenus-data"))
     }
 }

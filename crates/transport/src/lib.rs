@@ -28,6 +28,7 @@ mod dispatcher;
 pub mod fair_share;
 mod handover;
 mod handshake;
+pub mod latency;
 mod listeners;
 mod max_min_fair;
 mod memory_reservation;

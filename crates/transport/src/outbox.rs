@@ -12,6 +12,7 @@ use helenus_protocol::response::{ErrorBody, write_error};
 use helenus_protocol::{Opcode, ProtocolVersion};
 
 use crate::buffer_pool::BufferPool;
+use crate::latency::MeasuredRequest;
 use crate::request_memory::{Account, Held, RequestMemory};
 use crate::socket::SendsAtOnce;
 
@@ -36,7 +37,17 @@ pub struct Outbox {
     socket: RefCell<Option<SendsAtOnce>>,
     /// The connection has not sent all that it took.
     is_sending: Cell<bool>,
+    /// Stream of the measured request, [`NOTHING_MEASURED`], or [`MEASURED_IS_ANSWERED`].
+    measured_stream: Cell<i32>,
+    /// The request of which the latency is counted when its answer is taken; one at a time.
+    measured: Cell<Option<MeasuredRequest>>,
 }
+
+/// No stream's number, as the next one.
+const NOTHING_MEASURED: i32 = i32::MIN;
+
+/// The answer to the measured request is among what waits to be taken.
+const MEASURED_IS_ANSWERED: i32 = i32::MAX;
 
 /// Answers that wait to be sent.
 struct Output {
@@ -133,6 +144,8 @@ impl Outbox {
             later_answer_bytes: Cell::new(0),
             socket: RefCell::default(),
             is_sending: Cell::new(false),
+            measured_stream: Cell::new(NOTHING_MEASURED),
+            measured: Cell::new(None),
         }
     }
 
@@ -267,6 +280,7 @@ impl Outbox {
         self.lend(bytes);
         // A template is far below the 2 GiB that cannot be sent.
         let _fits = writer.append_template(bytes, envelope, stream);
+        self.appended(stream);
     }
 
     /// Appends an envelope that `body` writes; takes everything back where it fails, says that it has no answer, or panics.
@@ -288,7 +302,10 @@ impl Outbox {
             mark: Some(mark),
         };
         match body(begun.bytes) {
-            Ok(true) => begun.finish().map_err(E::from),
+            Ok(true) => begun
+                .finish()
+                .map_err(E::from)
+                .inspect(|()| self.appended(stream)),
             Ok(false) => Ok(()),
             Err(error) => Err(error),
         }
@@ -307,6 +324,7 @@ impl Outbox {
         let mark = writer.begin(bytes, version, EnvelopeFlags::NONE, stream, opcode);
         body(bytes);
         let _fits = writer.finish(bytes, mark);
+        self.appended(stream);
     }
 
     /// Appends an error with a line of text.
@@ -320,6 +338,29 @@ impl Outbox {
         self.append(version, stream, Opcode::Error, |out| {
             write_error(out, version, body, text);
         });
+    }
+
+    /// The latency of this request is counted when its answer is taken, unless that of another one is already to be.
+    pub fn measure(&self, request: MeasuredRequest) {
+        if self.measured_stream.get() == NOTHING_MEASURED {
+            self.measured_stream.set(i32::from(request.stream));
+            self.measured.set(Some(request));
+        }
+    }
+
+    #[inline]
+    fn appended(&self, stream: i16) {
+        if self.measured_stream.get() == i32::from(stream) {
+            self.measured_stream.set(MEASURED_IS_ANSWERED);
+        }
+    }
+
+    #[cold]
+    fn count_measured(&self) {
+        self.measured_stream.set(NOTHING_MEASURED);
+        if let Some(measured) = self.measured.take() {
+            measured.answered();
+        }
     }
 
     /// Wakes the connection, which sends what is there.
@@ -391,6 +432,9 @@ impl Outbox {
     /// to take comes in several pieces.
     pub fn take(&self, bytes: &mut Vec<u8>) {
         debug_assert!(bytes.is_empty());
+        if self.measured_stream.get() == MEASURED_IS_ANSWERED {
+            self.count_measured();
+        }
         let output = &mut *self.output.borrow_mut();
         if let Some(sealed) = output.sealed.pop_front() {
             output.sealed_bytes -= sealed.capacity();
@@ -411,7 +455,10 @@ mod tests {
 
     use helenus_protocol::response::write_void;
 
+    use helenus_vfs::Clock;
+
     use super::*;
+    use crate::latency::LatencyHistogram;
     use crate::socket::Socket;
 
     /// Small answers into a buffer that began with nothing: four reallocations in each turn, a fiftieth of what seven writes
@@ -426,6 +473,41 @@ mod tests {
         assert!(!sending.is_empty());
         buffers.give_back(sending);
         assert!(buffers.idle_bytes() > 0);
+    }
+
+    #[test]
+    fn the_latency_of_a_measured_request_ends_where_its_answer_is_taken() {
+        let clock = Arc::new(helenus_vfs::ManualClock::starting_at(1_000_000_000));
+        let histogram = Rc::new(LatencyHistogram::new(clock.clone()));
+        let request = |stream, weight| MeasuredRequest {
+            stream,
+            received_ns: clock.monotonic_ns(),
+            weight,
+            histogram: histogram.clone(),
+        };
+        let outbox = Outbox::new();
+        let answer = |stream| outbox.append(ProtocolVersion::V4, stream, Opcode::Result, write_void);
+        let counted = || -> u64 { histogram.counts().counts.iter().sum() };
+        let take = || outbox.take(&mut Vec::new());
+
+        outbox.measure(request(7, 3));
+        outbox.measure(request(8, 100));
+        clock.advance_ns(2_000_000);
+        answer(8);
+        take();
+        assert_eq!(counted(), 0, "that of another request");
+        answer(7);
+        clock.advance_ns(1_000_000);
+        assert_eq!(counted(), 0, "nobody has taken it");
+        take();
+        assert_eq!((counted(), histogram.counts().sum_us), (3, 3 * 3_000));
+        answer(7);
+        take();
+        assert_eq!(counted(), 3, "it is answered once");
+        outbox.measure(request(7, 1));
+        outbox.append_template(7, &void_envelope());
+        take();
+        assert_eq!(counted(), 4);
     }
 
     fn void_envelope() -> Vec<u8> {

@@ -54,7 +54,7 @@ const tests = {
   },
 
   async now({ page }) {
-    await page.waitForFunction(() => document.querySelectorAll('#tiles .tile').length === 8);
+    await page.waitForFunction(() => document.querySelectorAll('#tiles .tile').length === 10);
     await page.waitForSelector('#memory .bar');
     await page.waitForSelector('#clients td');
     const metrics = await (await fetch(`${BASE}metrics`)).text();

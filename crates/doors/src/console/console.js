@@ -1,7 +1,7 @@
 // The console. It asks the door that it came from, once a second while somebody looks, and shows text as text.
 
 import { Schema } from "./cql.js";
-import { bar, byId, count, drawing, element, isLoggedIn, keepToken, post, rowsOf, size, table } from "./kit.js";
+import { bar, byId, count, drawing, duration, element, isLoggedIn, keepToken, post, rowsOf, size, table } from "./kit.js";
 import { askForOperation, listenForOperations } from "./operations.js";
 import { showReads, showWaterfall } from "./trace.js";
 
@@ -17,6 +17,8 @@ const TILES = [
   { name: "Writes", unit: "/s", of: (now) => now.rate("helenus_cql_requests_total", 'kind="write"') + now.rate("helenus_cql_requests_total", 'kind="batch"') },
   { name: "Refused", unit: "/s", isAlarm: true, of: (now) => now.rate("helenus_cql_requests_refused_total") + now.rate("helenus_cql_requests_shed_total") },
   { name: "Errors", unit: "/s", of: (now) => now.rate("helenus_cql_errors_total") },
+  { name: "Reads take", unit: "ms p99", format: duration, of: (now) => now.latencyMs(0.99, "read"), note: (now) => median(now, "read") },
+  { name: "Writes take", unit: "ms p99", format: duration, of: (now) => now.latencyMs(0.99, "write", "batch"), note: (now) => median(now, "write", "batch") },
   { name: "Waiting for a shard", unit: "\u00b5s", of: (now) => now.most("helenus_queue_delay_seconds") * 1e6 },
   { name: "This page's answers", unit: "ms", of: (now) => now.answerMs },
   { name: "Rows read", unit: "/s", of: (now) => now.rate("helenus_rows_read_total") },
@@ -27,6 +29,11 @@ const MEMORY = [
   ["Memtables", "helenus_memtable_bytes"], ["Row cache", "helenus_row_cache_bytes"], ["Page cache", "helenus_page_cache_bytes"],
   ["SSTable indexes", "helenus_sstable_memory_bytes"], ["Requests", "helenus_request_bytes"],
 ];
+
+function median(now, ...kinds) {
+  const medianMs = now.latencyMs(0.5, ...kinds);
+  return Number.isNaN(medianMs) ? "" : `p50 ${duration(medianMs)}`;
+}
 
 class Sample {
   constructor(rows, before, answerMs) {
@@ -49,26 +56,56 @@ class Sample {
     const passedMs = this.atMs - this.before.atMs;
     return Math.max(0, (this.sum(name, label) - this.before.sum(name, label)) / passedMs * 1000);
   }
+
+  /** Within how many milliseconds such a part of the last period's statements of these kinds were answered; NaN where there were none. */
+  latencyMs(part, ...kinds) {
+    const buckets = new Map();
+    const add = (rows, sign) => {
+      for (const kind of kinds) {
+        for (const { labels, value } of rows.matching("helenus_cql_request_duration_seconds_bucket", `kind="${kind}"`)) {
+          const boundMs = Number(/le="([^"]+)"/.exec(labels)[1].replace("+Inf", "Infinity")) * 1000;
+          buckets.set(boundMs, (buckets.get(boundMs) ?? 0) + sign * value);
+        }
+      }
+    };
+    if (!this.before) return NaN;
+    add(this, 1);
+    add(this.before, -1);
+    return quantile([...buckets].sort(([left], [right]) => left - right), part);
+  }
+}
+
+/** Of cumulative counts by their bounds, from the least: where such a part of all lies, evenly spread within its bucket. */
+function quantile(buckets, part) {
+  const wanted = part * (buckets.at(-1)?.[1] ?? 0);
+  if (wanted <= 0) return NaN;
+  const at = buckets.findIndex(([, below]) => below >= wanted);
+  const [from, before] = buckets[at - 1] ?? [0, 0];
+  const [to, below] = buckets[at];
+  return to === Infinity ? from : from + (to - from) * (wanted - before) / (below - before);
 }
 
 function makeTiles() {
   for (const tile of TILES) {
     tile.samples = [];
     tile.value = element("span", {}, "0");
+    tile.aside = element("span", { class: "aside" });
     tile.area = drawing("path", { class: "area" });
     tile.line = drawing("path", { class: "line" });
     const chart = drawing("svg", { viewBox: `0 0 ${SAMPLES_MAX} 44`, preserveAspectRatio: "none", "aria-hidden": "true" });
     chart.append(tile.area, tile.line);
     tile.card = element("article", { class: "tile" }, element("div", { class: "name" }, tile.name),
-      element("div", { class: "value" }, tile.value, element("span", { class: "unit" }, tile.unit)), chart);
+      element("div", { class: "value" }, tile.value, element("span", { class: "unit" }, tile.unit), tile.aside), chart);
     byId("tiles").append(tile.card);
   }
 }
 
-function showTile(tile, value) {
-  tile.samples.push(value);
+function showTile(tile, now) {
+  const value = tile.of(now);
+  tile.samples.push(value || 0);
   if (tile.samples.length > SAMPLES_MAX) tile.samples.shift();
-  tile.value.textContent = count(value);
+  tile.value.textContent = Number.isNaN(value) ? "\u2013" : (tile.format ?? count)(value);
+  tile.aside.textContent = tile.note?.(now) ?? "";
   tile.card.classList.toggle("alarm", Boolean(tile.isAlarm) && value > 0);
   const most = Math.max(...tile.samples, 1e-9);
   const first = SAMPLES_MAX - tile.samples.length;
@@ -84,7 +121,7 @@ async function sample() {
   const rows = await rowsOf("SELECT name, labels, value FROM system_views.node_metrics");
   if (last) last.before = null;
   last = new Sample(rows, last, performance.now() - begun);
-  for (const tile of TILES) showTile(tile, tile.of(last));
+  for (const tile of TILES) showTile(tile, last);
   const amounts = MEMORY.map(([name, metric]) => [name, last.sum(metric)]);
   const most = Math.max(...amounts.map(([, bytes]) => bytes), 1);
   byId("memory").replaceChildren(...amounts.map(([name, bytes]) => bar(name, bytes / most, size(bytes))));

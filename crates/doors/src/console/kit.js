@@ -111,6 +111,10 @@ export function count(number) {
   return number >= 100 || Number.isInteger(number) ? Math.round(number).toLocaleString("en") : number.toFixed(1);
 }
 
+export function duration(milliseconds) {
+  return milliseconds < 10 ? milliseconds.toFixed(2) : count(milliseconds);
+}
+
 export function size(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let at = 0;

@@ -61,6 +61,7 @@ fn requests(snapshot: &Snapshot) -> Vec<String> {
             "requests/s",
             &format!("{}   {}", number(total), kinds.collect::<Vec<_>>().join("   ")),
         ),
+        line("latency", &latencies(snapshot)),
         line("errors/s", &errors),
         line(
             "admission",
@@ -72,6 +73,21 @@ fn requests(snapshot: &Snapshot) -> Vec<String> {
             ),
         ),
     ]
+}
+
+fn latencies(snapshot: &Snapshot) -> String {
+    let texts = snapshot.latencies.iter().map(|latency| {
+        format!(
+            "{} p50 {:.2} ms p99 {:.2} ms",
+            latency.kind, latency.p50_ms, latency.p99_ms
+        )
+    });
+    let texts: Vec<String> = texts.collect();
+    if texts.is_empty() {
+        "-".to_owned()
+    } else {
+        texts.join("   ")
+    }
 }
 
 fn state(snapshot: &Snapshot) -> Vec<String> {
@@ -215,6 +231,8 @@ mod tests {
         }
     }
 
+    const LATENCY: &str = "helenus_cql_request_duration_seconds_bucket";
+
     fn snapshot() -> Snapshot {
         let before = reading(
             10.0,
@@ -222,6 +240,9 @@ mod tests {
                 ("helenus_cql_requests_total", "shard=\"0\",kind=\"read\"", 5_000.0),
                 ("helenus_cql_requests_total", "shard=\"1\",kind=\"read\"", 7_000.0),
                 ("helenus_row_cache_hits_total", "shard=\"0\"", 100.0),
+                (LATENCY, "kind=\"read\",le=\"0.001\"", 1_000.0),
+                (LATENCY, "kind=\"read\",le=\"0.002\"", 1_000.0),
+                (LATENCY, "kind=\"read\",le=\"+Inf\"", 1_000.0),
             ],
         );
         let mut after = reading(
@@ -234,6 +255,12 @@ mod tests {
                 ),
                 ("helenus_cql_requests_total", "shard=\"1\",kind=\"read\"", 9_000.0),
                 ("helenus_cql_requests_total", "shard=\"0\",kind=\"write\"", 10.0),
+                (LATENCY, "kind=\"read\",le=\"0.001\"", 1_090.0),
+                (LATENCY, "kind=\"read\",le=\"0.002\"", 1_198.0),
+                (LATENCY, "kind=\"read\",le=\"+Inf\"", 1_200.0),
+                (LATENCY, "kind=\"write\",le=\"0.001\"", 0.0),
+                (LATENCY, "kind=\"write\",le=\"0.002\"", 0.0),
+                (LATENCY, "kind=\"write\",le=\"+Inf\"", 10.0),
                 (
                     "helenus_cql_errors_total",
                     "shard=\"1\",type=\"RateLimited\"",

@@ -15,6 +15,8 @@ pub struct Snapshot {
     pub connections: u64,
     /// By kind: read, write, batch, prepare, other.
     pub requests_per_second: Vec<(String, f64)>,
+    /// Of the kinds of which there were any.
+    pub latencies: Vec<Latency>,
     /// By type, without those that did not happen.
     pub errors_per_second: Vec<(String, f64)>,
     /// Refused before they were looked at.
@@ -37,6 +39,14 @@ pub struct Snapshot {
     pub tables: Vec<TableRate>,
     /// Those with the most requests first.
     pub partitions: Vec<HotPartition>,
+}
+
+/// How long the statements of one kind took, from their arrival to their answers' way to the client.
+#[derive(Debug, Clone, Serialize)]
+pub struct Latency {
+    pub kind: String,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
@@ -79,6 +89,32 @@ impl Interval<'_> {
         self.rates_by(name, "").values().sum()
     }
 
+    fn latency(&self, kind: &str) -> Option<Latency> {
+        let name = "helenus_cql_request_duration_seconds_bucket";
+        let cumulative = |reading: &Reading| -> Vec<(f64, f64)> {
+            reading
+                .of(name)
+                .filter(|sample| sample.label("kind") == kind)
+                .map(|sample| (sample.label("le").parse().unwrap_or(f64::INFINITY), sample.value))
+                .collect()
+        };
+        let mut buckets = cumulative(self.after);
+        let before = cumulative(self.before);
+        // A process that began anew counts from zero.
+        let is_continued = before.last().map(|last| last.1) <= buckets.last().map(|last| last.1);
+        if is_continued && before.len() == buckets.len() {
+            for (bucket, earlier) in buckets.iter_mut().zip(&before) {
+                bucket.1 -= earlier.1;
+            }
+        }
+        buckets.sort_by(|left, right| left.0.total_cmp(&right.0));
+        Some(Latency {
+            kind: kind.to_owned(),
+            p50_ms: quantile(&buckets, 0.5)? * 1e3,
+            p99_ms: quantile(&buckets, 0.99)? * 1e3,
+        })
+    }
+
     fn hit_ratio(&self, cache: &str) -> Option<f64> {
         let hits = self.rate(&format!("helenus_{cache}_hits_total"));
         let all = hits + self.rate(&format!("helenus_{cache}_misses_total"));
@@ -99,6 +135,10 @@ impl Snapshot {
             .collect();
         let places = ["read", "write", "batch", "prepare", "other"];
         requests.sort_by_key(|(kind, _)| places.iter().position(|place| place == kind));
+        let latencies = requests
+            .iter()
+            .filter_map(|(kind, _)| interval.latency(kind))
+            .collect();
         let mut errors: Vec<_> = interval
             .rates_by("helenus_cql_errors_total", "type")
             .into_iter()
@@ -114,6 +154,7 @@ impl Snapshot {
             shards: after.of("helenus_connections").count(),
             connections: after.sum("helenus_connections") as u64,
             requests_per_second: requests,
+            latencies,
             errors_per_second: errors,
             refused_per_second: interval.rate("helenus_cql_requests_refused_total"),
             queue_delay_us: delays.map(|sample| sample.value * 1e6).fold(0.0, f64::max),
@@ -132,6 +173,23 @@ impl Snapshot {
             partitions,
         }
     }
+}
+
+/// Where such a part of all lies, of cumulative counts by their upper bounds: evenly spread within its bucket, as Prometheus has it.
+fn quantile(buckets: &[(f64, f64)], part: f64) -> Option<f64> {
+    let wanted = part * buckets.last()?.1;
+    let at = buckets
+        .iter()
+        .position(|(_, count)| *count >= wanted && *count > 0.0)?;
+    let (from, below) = match at {
+        0 => (0.0, 0.0),
+        _ => buckets[at - 1],
+    };
+    let (to, count) = buckets[at];
+    Some(match to.is_finite() {
+        true => from + (to - from) * (wanted - below) / (count - below),
+        false => from,
+    })
 }
 
 fn requests_of(partition: &HotPartition) -> f64 {

@@ -1,12 +1,16 @@
 //! Counters of one shard. Plain integers that only their shard touches.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use helenus_protocol::ErrorCode;
 use helenus_sstable::ReadCost;
 use helenus_storage::read::ReadStatistics;
 use helenus_storage::row_cache::RowCacheCounts;
+use helenus_vfs::Clock;
 
+use super::latencies::Latencies;
+use crate::session::RequestContext;
 use crate::traced_reads::ReadCounts;
 
 /// The kinds of statement that are counted apart.
@@ -25,9 +29,9 @@ impl RequestKind {
     pub const NAMES: [&str; 5] = ["read", "write", "batch", "prepare", "other"];
 }
 
-#[derive(Default)]
 pub(crate) struct ShardMetrics {
     pub(super) requests: [Cell<u64>; RequestKind::NAMES.len()],
+    pub(super) latencies: Latencies,
     pub(super) errors: [Cell<u64>; ErrorCode::ALL.len()],
     pub(super) prepared_executed: Cell<u64>,
     pub(super) texts_executed: Cell<u64>,
@@ -42,8 +46,29 @@ pub(crate) struct ShardMetrics {
 }
 
 impl ShardMetrics {
-    pub(crate) fn count_request(&self, kind: RequestKind) {
+    /// Latencies end on `clock`.
+    pub(crate) fn new(clock: &Arc<dyn Clock>) -> Self {
+        ShardMetrics {
+            requests: Default::default(),
+            latencies: Latencies::new(clock),
+            errors: Default::default(),
+            prepared_executed: Cell::default(),
+            texts_executed: Cell::default(),
+            forwarded: Cell::default(),
+            rows_read: Cell::default(),
+            tombstones_read: Cell::default(),
+            index_reads: Cell::default(),
+            expired_rows_deleted: Cell::default(),
+            read_cost: Cell::default(),
+            sstables_opened: Cell::default(),
+            read_suspensions: Cell::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn count_request(&self, kind: RequestKind, request: &RequestContext<'_>) {
         add(&self.requests[kind as usize], 1);
+        self.latencies.pass(kind, request);
     }
 
     /// One that was counted was put back, and will be counted when it comes again.

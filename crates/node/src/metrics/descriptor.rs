@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::{Display, Write};
 
+use super::histogram::Distributions;
 use super::snapshot::MetricsSnapshot;
 
 /// One metric as it is declared. Names follow Prometheus' conventions: `helenus_`, what is measured, the unit, and `_total`
@@ -22,6 +23,8 @@ pub enum MetricKind {
     Counter,
     /// Value of the moment.
     Gauge,
+    /// Counts of values by their size, as cumulative buckets, with their number and sum.
+    Histogram,
 }
 
 /// Unit of a value. Those that have a suffix are told by the name.
@@ -48,12 +51,17 @@ pub enum Source {
         labels: &'static [&'static str],
         collect: fn(&MetricsSnapshot, &mut Series),
     },
+    /// Distributions told apart by these labels, each the sum of those of all shards.
+    Distributions {
+        labels: &'static [&'static str],
+        collect: fn(&MetricsSnapshot, &mut Distributions),
+    },
 }
 
 /// One value of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    pub name: &'static str,
+    pub name: String,
     /// As the exposition format writes them: `shard="0",kind="read"`.
     pub labels: String,
     pub value: f64,
@@ -72,6 +80,7 @@ impl MetricKind {
         match self {
             MetricKind::Counter => "counter",
             MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         }
     }
 }
@@ -94,11 +103,11 @@ impl Metric {
         match self.source {
             Source::Process(_) => &[],
             Source::Shards(_) => &["shard"],
-            Source::Labelled { labels, .. } => labels,
+            Source::Labelled { labels, .. } | Source::Distributions { labels, .. } => labels,
         }
     }
 
-    pub fn samples(&self, snapshots: &[MetricsSnapshot]) -> impl Iterator<Item = Sample> {
+    pub fn samples(&self, snapshots: &[MetricsSnapshot]) -> Vec<Sample> {
         let mut series = Series::new(self.labels());
         match self.source {
             Source::Process(value) => series.add(&[], value()),
@@ -112,10 +121,20 @@ impl Metric {
                     collect(snapshot, &mut series);
                 }
             }
+            Source::Distributions { labels, collect } => {
+                let mut distributions = Distributions::new(labels);
+                for snapshot in snapshots {
+                    collect(snapshot, &mut distributions);
+                }
+                return distributions.into_samples(self.name);
+            }
         }
-        let name = self.name;
-        let values = series.into_values().into_iter();
-        values.map(move |(labels, value)| Sample { name, labels, value })
+        let sample = |(labels, value)| Sample {
+            name: self.name.to_owned(),
+            labels,
+            value,
+        };
+        series.into_values().into_iter().map(sample).collect()
     }
 }
 
@@ -132,7 +151,7 @@ impl Series {
     /// the same labels, as a table has that was dropped and made again: their sum is shown, since Prometheus takes no page on
     /// which a series is twice.
     pub fn add(&mut self, labels: &[&dyn Display], value: f64) {
-        let labels = self.text(labels);
+        let labels = labels_text(self.names, labels);
         match self.places.get(&labels) {
             Some(&place) => self.values[place].1 += value,
             None => {
@@ -146,16 +165,17 @@ impl Series {
     pub(super) fn into_values(self) -> Vec<(String, f64)> {
         self.values
     }
+}
 
-    fn text(&self, values: &[&dyn Display]) -> String {
-        let mut text = String::new();
-        for (name, value) in self.names.iter().zip(values) {
-            let separator = if text.is_empty() { "" } else { "," };
-            // Writing to a String cannot fail.
-            let _infallible = write!(text, "{separator}{name}=\"{}\"", escaped(&value.to_string()));
-        }
-        text
+/// Labels with their values, as the exposition format has them.
+pub(super) fn labels_text(names: &[&str], values: &[&dyn Display]) -> String {
+    let mut text = String::new();
+    for (name, value) in names.iter().zip(values) {
+        let separator = if text.is_empty() { "" } else { "," };
+        // Writing to a String cannot fail.
+        let _infallible = write!(text, "{separator}{name}=\"{}\"", escaped(&value.to_string()));
     }
+    text
 }
 
 /// A label's value as the exposition format has it.

@@ -4,6 +4,8 @@
 mod compaction;
 mod counters;
 mod descriptor;
+mod histogram;
+mod latencies;
 mod memory;
 mod page;
 mod reads;

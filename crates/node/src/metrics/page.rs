@@ -19,7 +19,7 @@ fn append(page: &mut String, metric: &Metric, snapshots: &[MetricsSnapshot]) {
     // Writing to a String cannot fail.
     let _infallible = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
     for sample in metric.samples(snapshots) {
-        let (labels, value) = (&sample.labels, sample.value);
+        let (name, labels, value) = (&sample.name, &sample.labels, sample.value);
         let _infallible = if labels.is_empty() {
             writeln!(page, "{name} {value}")
         } else {

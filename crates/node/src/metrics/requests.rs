@@ -3,11 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use helenus_protocol::ErrorCode;
+use helenus_transport::latency::LatencyCounts;
 use helenus_transport::metrics::ConnectionRefusal;
 
 use super::counters::RequestKind;
-use super::descriptor::MetricKind::{Counter, Gauge};
+use super::descriptor::MetricKind::{Counter, Gauge, Histogram};
 use super::descriptor::{Metric, Series, Source, Unit};
+use super::histogram::Distributions;
 use super::snapshot::MetricsSnapshot;
 use super::{DOOR_CONNECTIONS, MICROSECONDS_PER_SECOND, PANICS};
 
@@ -58,6 +60,16 @@ pub const METRICS: &[Metric] = &[
         source: Source::Labelled {
             labels: &["shard", "kind"],
             collect: requests,
+        },
+    },
+    Metric {
+        name: "helenus_cql_request_duration_seconds",
+        kind: Histogram,
+        unit: Unit::Seconds,
+        help: "Time from a statement's arrival to its answer's way to the client, by kind; of many statements some are measured, each for those around it.",
+        source: Source::Distributions {
+            labels: &["kind"],
+            collect: latencies,
         },
     },
     Metric {
@@ -118,6 +130,19 @@ fn requests(shard: &MetricsSnapshot, series: &mut Series) {
     for (kind, count) in RequestKind::NAMES.iter().zip(shard.requests) {
         series.add(&[&shard.shard, kind], count as f64);
     }
+}
+
+fn latencies(shard: &MetricsSnapshot, distributions: &mut Distributions) {
+    for (kind, latency) in RequestKind::NAMES.iter().zip(&shard.latencies) {
+        let bounds_s = (0..)
+            .map_while(|bucket| LatencyCounts::bound_us(bucket))
+            .map(seconds);
+        distributions.add(&[kind], bounds_s, &latency.counts, seconds(latency.sum_us));
+    }
+}
+
+fn seconds(microseconds: u64) -> f64 {
+    microseconds as f64 / MICROSECONDS_PER_SECOND
 }
 
 fn connections_refused(shard: &MetricsSnapshot, series: &mut Series) {

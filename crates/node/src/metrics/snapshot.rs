@@ -8,6 +8,7 @@ use helenus_storage::ShardStore;
 use helenus_storage::row_cache::RowCacheCounts;
 use helenus_storage::store::{ShardCompactions, UnflushedTable};
 use helenus_transport::TransportContext;
+use helenus_transport::latency::LatencyCounts;
 use helenus_transport::metrics::ConnectionRefusal;
 
 use super::counters::{RequestKind, ShardMetrics};
@@ -18,6 +19,7 @@ use crate::hot_partitions::Activity;
 pub struct MetricsSnapshot {
     pub shard: u16,
     pub requests: [u64; RequestKind::NAMES.len()],
+    pub latencies: [LatencyCounts; RequestKind::NAMES.len()],
     pub errors: [u64; ErrorCode::ALL.len()],
     pub forwarded: u64,
     pub connections: u64,
@@ -93,6 +95,7 @@ impl ShardMetrics {
         MetricsSnapshot {
             shard,
             requests: std::array::from_fn(|index| self.requests[index].get()),
+            latencies: self.latencies.counts(),
             errors: std::array::from_fn(|index| self.errors[index].get() + refused_unread[index]),
             forwarded: self.forwarded.get(),
             connections: connections.open(),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use super::histogram::Distributions;
 use super::{Metric, MetricKind, Series, Unit, all};
 
 fn is_name(text: &str) -> bool {
@@ -119,6 +120,8 @@ fn the_document_has_the_declarations_and_nothing_else() {
 #[test]
 fn whoever_names_a_metric_names_a_declared_one() {
     let declared: BTreeSet<&str> = all().map(|metric| metric.name).collect();
+    let is_histogram =
+        |name: &str| all().any(|metric| metric.name == name && metric.kind == MetricKind::Histogram);
     for path in [
         DOCUMENT,
         "docs/coding/errors.md",
@@ -135,9 +138,33 @@ fn whoever_names_a_metric_names_a_declared_one() {
             .collect();
         assert!(!names.is_empty(), "{path}");
         for name in names {
-            assert!(declared.contains(name), "{path} names {name}");
+            let is_declared =
+                declared.contains(name) || name.strip_suffix("_bucket").is_some_and(is_histogram);
+            assert!(is_declared, "{path} names {name}");
         }
     }
+}
+
+#[test]
+fn a_distribution_is_the_sum_of_all_shards_in_cumulative_buckets() {
+    let mut distributions = Distributions::new(&["kind"]);
+    let bounds = || [0.001, 0.5].into_iter();
+    distributions.add(&[&"read"], bounds(), &[3, 2, 1], 7.5);
+    distributions.add(&[&"write"], bounds(), &[0, 0, 0], 0.0);
+    distributions.add(&[&"read"], bounds(), &[0, 0, 4], 8.0);
+    let samples = distributions.into_samples("m");
+    let lines: Vec<String> = samples
+        .iter()
+        .map(|sample| format!("{}{{{}}} {}", sample.name, sample.labels, sample.value))
+        .collect();
+    let expected = [
+        r#"m_bucket{kind="read",le="0.001"} 3"#,
+        r#"m_bucket{kind="read",le="0.5"} 5"#,
+        r#"m_bucket{kind="read",le="+Inf"} 10"#,
+        r#"m_sum{kind="read"} 15.5"#,
+        r#"m_count{kind="read"} 10"#,
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[test]

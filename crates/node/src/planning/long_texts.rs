@@ -146,7 +146,7 @@ impl Shard {
             Ok((Request::Query(query), _)) => self.query_planned(context, &query, &next()?),
             Ok((Request::Prepare(_), _)) => self.prepare_planned(context, next()),
             Ok((Request::Batch(batch), _)) => {
-                let members = self.batch_members(&batch, |_| next());
+                let members = self.batch_members(&context, &batch, |_| next());
                 self.batch_planned(context, &batch, &members?)
             }
             _ => Err(self.no_plan()),

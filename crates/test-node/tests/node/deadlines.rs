@@ -9,7 +9,6 @@ use helenus_vfs::{ManualClock, MemoryDisk};
 
 const SHARDS: u16 = 2;
 
-/// As `TestNode`'s options have it.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -17,7 +16,10 @@ fn node() -> TestNode {
     let clock = Arc::new(ManualClock::starting_at(1_000_000_000));
     // A request can have waited for hours only where the clock has run for hours.
     clock.advance_s(100_000);
-    let node = TestNode::start(options(SHARDS, Arc::new(MemoryDisk::new()), clock)).unwrap();
+    let mut options = options(SHARDS, Arc::new(MemoryDisk::new()), clock);
+    options.write_request_timeout = WRITE_TIMEOUT;
+    options.read_request_timeout = READ_TIMEOUT;
+    let node = TestNode::start(options).unwrap();
     node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     node.run("CREATE TABLE k.t (p int PRIMARY KEY, v int)");
     node

@@ -17,10 +17,10 @@ use helenus_vfs::{
 const SHARDS: u16 = 2;
 
 /// More than a read has.
-const READ_TIMEOUT_S: u64 = 6;
+const READ_TIMEOUT_S: u64 = 61;
 
 /// More than a page of a scan has.
-const RANGE_TIMEOUT_S: u64 = 11;
+const RANGE_TIMEOUT_S: u64 = 61;
 
 /// Looks at what a shard has noticed, 10 ms apart: a minute, should the machine be busy.
 const LOOKS_MAX: u32 = 6_000;

@@ -25,8 +25,6 @@ fn node(limits: TombstoneLimits) -> TestNode {
     let disk = Arc::new(SimulatedDisk::new(1));
     let mut options = options(1, disk, Arc::new(SystemClock::new()));
     options.tombstones = limits;
-    options.range_request_timeout = std::time::Duration::from_secs(60);
-    options.read_request_timeout = std::time::Duration::from_secs(60);
     let node = TestNode::start(options).unwrap();
     node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     node.run("CREATE TABLE k.t (p int, c int, v int, PRIMARY KEY (p, c))");

@@ -1,6 +1,7 @@
 //! System tables that tools read to see how a node is used, in Cassandra's shape.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use helenus_storage::store::{CompactionKind, CompactionRequest};
 use helenus_test_node::{Answer, Execution, TestNode, options};
@@ -80,7 +81,7 @@ fn what_the_node_knows_of_itself_is_in_its_tables() {
         ));
         text(&rows[0][0])
     };
-    assert_eq!(setting("read_request_timeout"), "5000ms");
+    assert_eq!(setting("read_request_timeout"), "60000ms");
     assert_eq!(setting("slow_query_log_timeout"), "500ms");
     assert_eq!(setting("auto_snapshot"), "true");
     assert!(matches!(
@@ -121,6 +122,43 @@ fn statements_are_counted_by_whether_they_were_prepared() {
         ("regular_statements_executed", 3.0),
     ];
     assert_eq!(found, wanted.map(|(name, value)| (name.to_owned(), value)));
+}
+
+#[test]
+fn latencies_are_counted_by_kind_from_the_arrival() {
+    let clock = ManualClock::starting_at(1_000_000_000_000_000);
+    clock.advance_s(1_000);
+    let node = TestNode::start(options(2, Arc::new(MemoryDisk::new()), Arc::new(clock))).unwrap();
+    node.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    node.run("CREATE TABLE k.t (p int PRIMARY KEY, v text)");
+    let metric = |name: &str, labels: &str| -> Option<f64> {
+        let rows = node.rows("SELECT name, labels, value FROM system_views.node_metrics");
+        let mut values = rows.iter().filter_map(|row| {
+            (text(&row[0]) == name && text(&row[1]) == labels)
+                .then(|| f64::from_bits(number(&row[2]).cast_unsigned()))
+        });
+        values.next()
+    };
+    let duration = |suffix: &str, labels: &str| {
+        metric(&format!("helenus_cql_request_duration_seconds_{suffix}"), labels)
+    };
+    assert_eq!(duration("count", "kind=\"write\""), None);
+    let after_3_ms = Execution {
+        waited: Duration::from_millis(3),
+        ..Execution::default()
+    };
+    for p in 0..5 {
+        let insert = format!("INSERT INTO k.t (p, v) VALUES ({p}, 'value')");
+        assert_eq!(node.execute_with(&insert, &after_3_ms), Answer::Void);
+    }
+    // Many that came at the same time are counted by a few of them.
+    assert_eq!(duration("count", "kind=\"write\""), Some(5.0));
+    assert_eq!(duration("sum", "kind=\"write\""), Some(0.015));
+    let bucket = |bound: &str| duration("bucket", &format!("kind=\"write\",le=\"{bound}\""));
+    assert_eq!(bucket("0.002048"), Some(0.0));
+    assert_eq!(bucket("0.003072"), Some(5.0));
+    assert_eq!(bucket("+Inf"), Some(5.0));
+    assert_eq!(duration("count", "kind=\"batch\""), None);
 }
 
 /// The table was empty, whatever had been compacted.

@@ -6,9 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Family {
     pub kind: String,
     pub help: String,
-    /// By their labels in the order of the names.
+    /// By their labels in the order of the names. Of histograms, [`SUFFIX`] tells buckets, sum and count apart.
     pub series: BTreeMap<BTreeMap<String, String>, f64>,
 }
+
+/// No label's name.
+const SUFFIX: &str = "";
+
+const HISTOGRAM_SUFFIXES: [&str; 3] = ["_bucket", "_sum", "_count"];
 
 pub type Page = BTreeMap<String, Family>;
 
@@ -38,13 +43,55 @@ pub fn parse(text: &str) -> Result<Page, String> {
                 .as_ref()
                 .ok_or_else(|| format!("before any family: {line:?}"))?;
             let family = page.get_mut(name).ok_or("no family")?;
-            let (labels, value) = sample(line, name)?;
+            let suffixes = HISTOGRAM_SUFFIXES
+                .into_iter()
+                .filter(|_| family.kind == "histogram");
+            let is_of = |suffix: &&str| {
+                line.strip_prefix(name)
+                    .is_some_and(|rest| rest.starts_with(suffix))
+            };
+            let suffix = suffixes.rev().find(is_of).unwrap_or_default();
+            let (mut labels, value) = sample(line, &format!("{name}{suffix}"))?;
+            if family.kind == "histogram" {
+                labels.insert(SUFFIX.to_owned(), suffix.to_owned());
+            }
             if family.series.insert(labels, value).is_some() {
                 return Err(format!("twice: {line:?}"));
             }
         }
     }
+    for family in page.values().filter(|family| family.kind == "histogram") {
+        check_histogram(family)?;
+    }
     Ok(page)
+}
+
+/// Buckets are cumulative and end with that of everything, which is the count; there is a sum.
+fn check_histogram(family: &Family) -> Result<(), String> {
+    let mut buckets: BTreeMap<BTreeMap<String, String>, Vec<(f64, f64)>> = BTreeMap::new();
+    for (labels, value) in &family.series {
+        let mut labels = labels.clone();
+        let bound = labels.remove("le").map(|bound| bound.parse::<f64>());
+        match (labels.remove(SUFFIX).as_deref(), bound) {
+            (Some("_bucket"), Some(Ok(bound))) => buckets.entry(labels).or_default().push((bound, *value)),
+            (Some("_sum" | "_count"), None) => {}
+            _ => return Err(format!("no part of a histogram: {labels:?}")),
+        }
+    }
+    for (labels, mut buckets) in buckets {
+        buckets.sort_by(|left, right| left.0.total_cmp(&right.0));
+        let of = |suffix: &str| {
+            let mut labels = labels.clone();
+            labels.insert(SUFFIX.to_owned(), suffix.to_owned());
+            family.series.get(&labels).copied()
+        };
+        let everything = buckets.last().filter(|(bound, _)| *bound == f64::INFINITY);
+        let is_whole = everything.is_some_and(|(_, count)| of("_count") == Some(*count));
+        if !is_whole || of("_sum").is_none() || !buckets.is_sorted_by_key(|(_, count)| *count) {
+            return Err(format!("no histogram: {labels:?}"));
+        }
+    }
+    Ok(())
 }
 
 fn type_line<'l>(line: &'l str, name: &str) -> Result<&'l str, String> {
@@ -52,7 +99,7 @@ fn type_line<'l>(line: &'l str, name: &str) -> Result<&'l str, String> {
         .strip_prefix("# TYPE ")
         .and_then(|rest| rest.strip_prefix(name)?.strip_prefix(' '));
     match rest {
-        Some(kind @ ("counter" | "gauge")) => Ok(kind),
+        Some(kind @ ("counter" | "gauge" | "histogram")) => Ok(kind),
         _ => Err(format!("no type of {name}: {line:?}")),
     }
 }
@@ -117,9 +164,14 @@ fn is_name(text: &str) -> bool {
     bytes.next().is_some_and(is_letter) && bytes.all(|byte| is_letter(byte) || byte.is_ascii_digit())
 }
 
-/// The labels' names of a family's series, which must be the same in each.
+/// The labels' names of a family's series, which must be the same in each; without those that all histograms have.
 pub fn label_names(family: &Family) -> BTreeSet<BTreeSet<String>> {
-    let names = |labels: &BTreeMap<String, String>| labels.keys().cloned().collect();
+    let names = |labels: &BTreeMap<String, String>| {
+        let names = labels
+            .keys()
+            .filter(|name| !["le", SUFFIX].contains(&name.as_str()));
+        names.cloned().collect()
+    };
     family.series.keys().map(names).collect()
 }
 
@@ -155,5 +207,25 @@ fn what_breaks_the_format_is_an_error() {
     ] {
         let page = format!("{head}{bad}");
         assert!(parse(&page).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn what_is_no_histogram_is_an_error() {
+    let head = "# HELP h_seconds Waits.\n# TYPE h_seconds histogram\n";
+    let bucket = |bound: &str, count: u64| format!("h_seconds_bucket{{kind=\"a\",le=\"{bound}\"}} {count}\n");
+    let rest = |count: u64| format!("h_seconds_sum{{kind=\"a\"}} 7\nh_seconds_count{{kind=\"a\"}} {count}\n");
+    let (first, second, all) = (bucket("0.5", 1), bucket("1", 3), bucket("+Inf", 4));
+    let good = format!("{head}{first}{second}{all}{}", rest(4));
+    assert_eq!(parse(&good).unwrap()["h_seconds"].series.len(), 5);
+    for bad in [
+        format!("{first}{second}{}", rest(3)),
+        format!("{first}{second}{all}{}", rest(5)),
+        format!("{first}{}{all}{}", bucket("1", 0), rest(4)),
+        format!("{all}h_seconds_count{{kind=\"a\"}} 4\n"),
+        "h_seconds{kind=\"a\"} 4\n".to_owned(),
+        "h_seconds_bucket{kind=\"a\"} 4\n".to_owned(),
+    ] {
+        assert!(parse(&format!("{head}{bad}")).is_err(), "{bad}");
     }
 }
