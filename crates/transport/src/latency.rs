@@ -7,7 +7,7 @@ use std::sync::Arc;
 use helenus_vfs::Clock;
 
 /// Buckets of a latency: two for each power of two of microseconds, from 8 us to 16 s, and one for what took longer.
-pub const LATENCY_BUCKETS: usize = 2 * (LARGEST_OCTAVE - SMALLEST_OCTAVE) as usize + 2;
+const LATENCY_BUCKETS: usize = 2 * (LARGEST_OCTAVE - SMALLEST_OCTAVE) as usize + 2;
 
 /// 2^3 us is the first bound, 2^24 us the last.
 const SMALLEST_OCTAVE: u32 = 3;

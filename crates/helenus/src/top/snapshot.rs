@@ -15,7 +15,7 @@ pub struct Snapshot {
     pub connections: u64,
     /// By kind: read, write, batch, prepare, other.
     pub requests_per_second: Vec<(String, f64)>,
-    /// Of the kinds of which there were any.
+    /// Kinds of which there were none are not among them.
     pub latencies: Vec<Latency>,
     /// By type, without those that did not happen.
     pub errors_per_second: Vec<(String, f64)>,

@@ -10,24 +10,9 @@ use helenus_storage::row_cache::RowCacheCounts;
 use helenus_vfs::Clock;
 
 use super::latencies::Latencies;
+use super::request_kind::RequestKind;
 use crate::session::RequestContext;
 use crate::traced_reads::ReadCounts;
-
-/// The kinds of statement that are counted apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum RequestKind {
-    Read,
-    Write,
-    Batch,
-    Prepare,
-    Other,
-}
-
-impl RequestKind {
-    /// By their numbers, as the label `kind` has them.
-    pub const NAMES: [&str; 5] = ["read", "write", "batch", "prepare", "other"];
-}
 
 pub(crate) struct ShardMetrics {
     pub(super) requests: [Cell<u64>; RequestKind::NAMES.len()],

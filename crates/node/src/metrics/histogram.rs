@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::descriptor::{Sample, labels_text};
+use super::series::{Sample, labels_text};
 
 /// The distributions of one metric by their labels; those that count nothing are left out.
 pub struct Distributions {

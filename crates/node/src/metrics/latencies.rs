@@ -7,7 +7,7 @@ use std::sync::Arc;
 use helenus_transport::latency::{LatencyCounts, LatencyHistogram, MeasuredRequest};
 use helenus_vfs::Clock;
 
-use super::counters::RequestKind;
+use super::request_kind::RequestKind;
 use crate::session::RequestContext;
 
 /// More often than this latencies of one kind are not measured: a thousand a second say what a percentile is, and cost less

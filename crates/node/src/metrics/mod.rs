@@ -9,16 +9,19 @@ mod latencies;
 mod memory;
 mod page;
 mod reads;
+mod request_kind;
 mod requests;
+mod series;
 mod snapshot;
 mod tables;
 
 use std::sync::atomic::AtomicU64;
 
-pub use counters::RequestKind;
 pub(crate) use counters::ShardMetrics;
-pub use descriptor::{Metric, MetricKind, Sample, Series, Source, Unit};
+pub use descriptor::{Metric, MetricKind, Source, Unit};
 pub use page::render;
+pub use request_kind::RequestKind;
+pub use series::{Sample, Series};
 pub use snapshot::{Gauges, MetricsSnapshot, RefusedCount};
 
 /// Panics caught at a request's boundary or in a shard's task, over the life of the process. Each one is a bug.

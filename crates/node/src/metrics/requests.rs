@@ -6,10 +6,11 @@ use helenus_protocol::ErrorCode;
 use helenus_transport::latency::LatencyCounts;
 use helenus_transport::metrics::ConnectionRefusal;
 
-use super::counters::RequestKind;
 use super::descriptor::MetricKind::{Counter, Gauge, Histogram};
-use super::descriptor::{Metric, Series, Source, Unit};
+use super::descriptor::{Metric, Source, Unit};
 use super::histogram::Distributions;
+use super::request_kind::RequestKind;
+use super::series::Series;
 use super::snapshot::MetricsSnapshot;
 use super::{DOOR_CONNECTIONS, MICROSECONDS_PER_SECOND, PANICS};
 
@@ -134,9 +135,7 @@ fn requests(shard: &MetricsSnapshot, series: &mut Series) {
 
 fn latencies(shard: &MetricsSnapshot, distributions: &mut Distributions) {
     for (kind, latency) in RequestKind::NAMES.iter().zip(&shard.latencies) {
-        let bounds_s = (0..)
-            .map_while(|bucket| LatencyCounts::bound_us(bucket))
-            .map(seconds);
+        let bounds_s = (0..).map_while(LatencyCounts::bound_us).map(seconds);
         distributions.add(&[kind], bounds_s, &latency.counts, seconds(latency.sum_us));
     }
 }

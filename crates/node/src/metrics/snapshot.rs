@@ -11,7 +11,8 @@ use helenus_transport::TransportContext;
 use helenus_transport::latency::LatencyCounts;
 use helenus_transport::metrics::ConnectionRefusal;
 
-use super::counters::{RequestKind, ShardMetrics};
+use super::counters::ShardMetrics;
+use super::request_kind::RequestKind;
 use crate::hot_partitions::Activity;
 
 /// A copy of one shard's counters, with what only the shard can tell.

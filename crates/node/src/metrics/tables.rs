@@ -1,7 +1,8 @@
 //! Tables, their files, and the partitions that are asked for most.
 
 use super::descriptor::MetricKind::Gauge;
-use super::descriptor::{Metric, Series, Source, Unit};
+use super::descriptor::{Metric, Source, Unit};
+use super::series::Series;
 use super::snapshot::MetricsSnapshot;
 
 /// Hot partitions of each shard on the page: its series come and go with the keys, so they are few.

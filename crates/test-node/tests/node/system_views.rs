@@ -133,11 +133,10 @@ fn latencies_are_counted_by_kind_from_the_arrival() {
     node.run("CREATE TABLE k.t (p int PRIMARY KEY, v text)");
     let metric = |name: &str, labels: &str| -> Option<f64> {
         let rows = node.rows("SELECT name, labels, value FROM system_views.node_metrics");
-        let mut values = rows.iter().filter_map(|row| {
-            (text(&row[0]) == name && text(&row[1]) == labels)
-                .then(|| f64::from_bits(number(&row[2]).cast_unsigned()))
-        });
-        values.next()
+        let row = rows
+            .iter()
+            .find(|row| text(&row[0]) == name && text(&row[1]) == labels)?;
+        Some(f64::from_bits(number(&row[2]).cast_unsigned()))
     };
     let duration = |suffix: &str, labels: &str| {
         metric(&format!("helenus_cql_request_duration_seconds_{suffix}"), labels)
