@@ -18,6 +18,7 @@ use crate::clock::HistoryClock;
 use crate::configuration::{Configuration, Home};
 use crate::events;
 use crate::failure::{Difference, FailureKind, Trouble};
+use crate::generate::without_indexes;
 use crate::script::{Event, Statement};
 use crate::seen::Seen;
 
@@ -135,7 +136,13 @@ impl Instance {
         let filters = self.configuration.filtering && text.starts_with("SELECT ") && text.contains(" WHERE ");
         match self.is_told(statement) {
             false => Cow::Borrowed(NO_INDEX),
-            true if filters && !text.ends_with(FILTERING) => Cow::Owned(format!("{text}{FILTERING}")),
+            true if filters => {
+                let text = without_indexes(text);
+                match text.ends_with(FILTERING) {
+                    true => Cow::Owned(text),
+                    false => Cow::Owned(format!("{text}{FILTERING}")),
+                }
+            }
             true => Cow::Borrowed(text),
         }
     }

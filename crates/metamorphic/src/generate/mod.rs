@@ -24,7 +24,7 @@ use helenus_types::quoted_identifier;
 
 use crate::configuration::{Configuration, Home};
 use crate::script::{Event, Script, Statement, Step};
-pub use index_queries::generate_index_queries;
+pub use index_queries::{generate_index_queries, without_indexes};
 use subject::Subject;
 use timestamps::Timestamps;
 

@@ -54,6 +54,22 @@ const OF_KEYS: [Scalar; 10] = [
     Ascii, BigInt, Blob, Date, Int, SmallInt, Text, Timestamp, TinyInt, Uuid,
 ];
 
+/// Of `text`: some are alike to indexes that make texts alike.
+pub const TEXTS: [&str; 12] = [
+    "''",
+    "'a'",
+    "'A'",
+    "'á'",
+    "'Á'",
+    "'a\u{301}'",
+    "'ab'",
+    "'aB'",
+    "'b'",
+    "'ba'",
+    "'0'",
+    "'it''s'",
+];
+
 impl Scalar {
     pub fn any(chance: &Chance) -> Scalar {
         match chance.below(3) {
@@ -112,7 +128,8 @@ impl Scalar {
 
     pub fn literal(self, chance: &Chance) -> String {
         let few: &[&str] = match self {
-            Ascii | Text => &["''", "'a'", "'ab'", "'b'", "'ba'", "'0'", "'z'", "'it''s'"],
+            Ascii => &["''", "'a'", "'ab'", "'b'", "'ba'", "'0'", "'z'", "'it''s'"],
+            Text => &TEXTS,
             BigInt => &[
                 "-9223372036854775808",
                 "-1",

@@ -3,6 +3,7 @@
 //! Tables are small and their values few, so that most questions find rows, and that rows are written over, deleted and expire. What
 //! the node without indexes answers comes from one memtable that is never flushed: it shares nothing with an index.
 
+mod folding;
 mod literals;
 mod queries;
 mod table;
@@ -14,6 +15,7 @@ use super::timestamps::Timestamps;
 use super::{FORMATS, GC_GRACE_SECONDS, KEYSPACE, SECONDS_PAST_GC_GRACE, statement};
 use crate::configuration::{Configuration, Home};
 use crate::script::{Event, Script, Step};
+pub use folding::without_indexes;
 use table::Table;
 
 /// Queries among the steps, in percent.

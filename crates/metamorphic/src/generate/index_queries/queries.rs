@@ -2,7 +2,8 @@
 
 use helenus_storage_model::Chance;
 
-use super::literals::{Scalar, Type};
+use super::folding::equality;
+use super::literals::{Scalar, TEXTS, Type};
 use super::table::{Column, Place, Table, Target};
 use super::writes;
 
@@ -143,7 +144,7 @@ fn scalar_predicate(chance: &Chance, column: &Column, scalar: Scalar) -> (Asked,
     let literal = || scalar.literal(chance);
     let is_key = matches!(column.place, Place::PartitionKey | Place::Clustering);
     match chance.below(11) {
-        0..6 => (Asked::Equal, format!("{name} = {}", literal())),
+        0..6 => (Asked::Equal, equal(column, &literal())),
         // Of a key, Cassandra refuses it beside an index.
         6 if !is_key => {
             let values: Vec<String> = (0..chance.below(4)).map(|_| literal()).collect();
@@ -158,6 +159,14 @@ fn scalar_predicate(chance: &Chance, column: &Column, scalar: Scalar) -> (Asked,
             let operator = chance.pick(&[">", ">=", "<", "<="]);
             (Asked::Range, format!("{name} {operator} {}", literal()))
         }
+    }
+}
+
+fn equal(column: &Column, literal: &str) -> String {
+    let name = &column.name;
+    match column.indexes.iter().find_map(|index| index.folding) {
+        Some(folding) => equality(name, literal, &folding.alike(literal, &TEXTS)),
+        None => format!("{name} = {literal}"),
     }
 }
 

@@ -3,6 +3,7 @@
 use helenus_storage_model::Chance;
 
 use super::super::KEYSPACE;
+use super::folding::Folding;
 use super::literals::{Scalar, Type};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Column {
 pub struct Index {
     pub name: String,
     pub is_attached: bool,
+    /// How it makes texts alike; a column of such an index has no other.
+    pub folding: Option<Folding>,
     pub target: Target,
 }
 
@@ -44,6 +47,8 @@ pub struct Table {
     /// Values of the first column of its partition key, or of its last clustering column: with many, an index narrows.
     pub keys: u64,
     indexes_made: u32,
+    /// All its indexes are attached ones, and those of texts make them alike.
+    folds: bool,
 }
 
 /// Targets of the indexes of a map, in the order of `Target`s.
@@ -75,6 +80,7 @@ impl Table {
             columns,
             keys: *chance.pick(&[3, 6, 20, 60]),
             indexes_made: 0,
+            folds: chance.one_in(4),
         }
     }
 
@@ -124,7 +130,10 @@ impl Table {
             .scalars()
             .iter()
             .all(|scalar| scalar.can_be_attached());
-        let is_attached = can_be_attached && chance.one_in(2);
+        let is_attached = can_be_attached && (self.folds || chance.one_in(2));
+        if self.folds && !is_attached {
+            return None;
+        }
         if column
             .indexes
             .iter()
@@ -137,13 +146,18 @@ impl Table {
             true => format!(" USING '{}'", chance.pick(&["sai", "StorageAttachedIndex"])),
             false => String::new(),
         };
+        let can_fold = column.cql_type == Type::Scalar(Scalar::Text)
+            && matches!(column.place, Place::Static | Place::Regular);
+        let folding = (self.folds && can_fold).then(|| Folding::any(chance));
         column.indexes.push(Index {
             name: name.clone(),
             is_attached,
+            folding,
             target,
         });
         self.indexes_made += 1;
-        Some(format!("CREATE INDEX {name} ON {table} ({text}){using}"))
+        let options = folding.map(Folding::options).unwrap_or_default();
+        Some(format!("CREATE INDEX {name} ON {table} ({text}){using}{options}"))
     }
 
     pub fn drop_index(&mut self, chance: &Chance) -> Option<String> {
