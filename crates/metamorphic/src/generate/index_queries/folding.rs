@@ -63,7 +63,7 @@ pub fn equality(name: &str, literal: &str, alike: &[&str]) -> String {
     format!("{name} = {literal}{INSTEAD}({}){INSTEAD_ENDS}", alike.join(", "))
 }
 
-/// What a node without indexes is asked.
+/// The query as a node without indexes is asked it.
 pub fn without_indexes(text: &str) -> String {
     let mut rest = text;
     let mut rewritten = String::with_capacity(text.len());

@@ -54,7 +54,7 @@ const OF_KEYS: [Scalar; 10] = [
     Ascii, BigInt, Blob, Date, Int, SmallInt, Text, Timestamp, TinyInt, Uuid,
 ];
 
-/// Of `text`: some are alike to indexes that make texts alike.
+/// Literals of `text`: some are the same to indexes that make texts alike.
 pub const TEXTS: [&str; 12] = [
     "''",
     "'a'",
