@@ -14,14 +14,12 @@ const SLOW_QUERIES_MAX = 50;
 
 const TILES = [
   { name: "Reads", unit: "/s", of: (now) => now.rate("helenus_cql_requests_total", 'kind="read"') },
+  { name: "Reads take", unit: "ms p99", format: duration, of: (now) => now.latencyMs(0.99, "read"), note: (now) => median(now, "read") },
   { name: "Writes", unit: "/s", of: (now) => now.rate("helenus_cql_requests_total", 'kind="write"') + now.rate("helenus_cql_requests_total", 'kind="batch"') },
+  { name: "Writes take", unit: "ms p99", format: duration, of: (now) => now.latencyMs(0.99, "write", "batch"), note: (now) => median(now, "write", "batch") },
   { name: "Refused", unit: "/s", isAlarm: true, of: (now) => now.rate("helenus_cql_requests_refused_total") + now.rate("helenus_cql_requests_shed_total") },
   { name: "Errors", unit: "/s", of: (now) => now.rate("helenus_cql_errors_total") },
-  { name: "Reads take", unit: "ms p99", format: duration, of: (now) => now.latencyMs(0.99, "read"), note: (now) => median(now, "read") },
-  { name: "Writes take", unit: "ms p99", format: duration, of: (now) => now.latencyMs(0.99, "write", "batch"), note: (now) => median(now, "write", "batch") },
   { name: "Waiting for a shard", unit: "\u00b5s", of: (now) => now.most("helenus_queue_delay_seconds") * 1e6 },
-  { name: "This page's answers", unit: "ms", of: (now) => now.answerMs },
-  { name: "Rows read", unit: "/s", of: (now) => now.rate("helenus_rows_read_total") },
   { name: "CQL connections", unit: "", of: (now) => now.sum("helenus_connections") },
 ];
 
@@ -36,11 +34,10 @@ function median(now, ...kinds) {
 }
 
 class Sample {
-  constructor(rows, before, answerMs) {
+  constructor(rows, before) {
     this.atMs = performance.now();
     this.rows = rows;
     this.before = before;
-    this.answerMs = answerMs;
   }
 
   matching(name, label) {
@@ -117,10 +114,9 @@ function showTile(tile, now) {
 let last = null;
 
 async function sample() {
-  const begun = performance.now();
   const rows = await rowsOf("SELECT name, labels, value FROM system_views.node_metrics");
   if (last) last.before = null;
-  last = new Sample(rows, last, performance.now() - begun);
+  last = new Sample(rows, last);
   for (const tile of TILES) showTile(tile, last);
   const amounts = MEMORY.map(([name, metric]) => [name, last.sum(metric)]);
   const most = Math.max(...amounts.map(([, bytes]) => bytes), 1);
