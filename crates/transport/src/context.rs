@@ -13,6 +13,7 @@ use crate::admission::Admission;
 use crate::buffer_pool::BufferPool;
 use crate::metrics::ConnectionMetrics;
 use crate::request_memory::RequestMemory;
+use crate::rest::Rest;
 
 /// One thread's clock, admission control, memory and counters.
 pub struct TransportContext {
@@ -31,6 +32,7 @@ pub struct TransportContext {
     looked_ns: Cell<u64>,
     /// See [`TransportContext::put_back`].
     is_put_back: Cell<bool>,
+    rest: Rest,
 }
 
 /// Parts of a [`TransportContext`].
@@ -73,6 +75,7 @@ impl TransportContext {
             clock,
             looked_ns: Cell::new(0),
             is_put_back: Cell::new(false),
+            rest: Rest::default(),
         })
     }
 
@@ -96,7 +99,15 @@ impl TransportContext {
     pub fn look_at_clock(&self) -> u64 {
         let now_ns = self.clock.monotonic_ns();
         self.looked_ns.set(now_ns);
+        self.rest.end();
         now_ns
+    }
+
+    /// Sleeps for `interval`, as often as a task looks whether there is something to do; longer, up to a quarter of a second, where nobody
+    /// has looked at the clock for a second, until somebody does. Returns how long that was at least.
+    pub async fn pause(&self, interval: Duration) -> Duration {
+        let idle_ns = self.clock.monotonic_ns().saturating_sub(self.looked_ns.get());
+        self.rest.pause(interval, idle_ns).await
     }
 
     /// Clock reading of the last look, at most one turn of a connection old.

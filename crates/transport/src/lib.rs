@@ -43,6 +43,7 @@ mod receive_times;
 pub mod refusal;
 mod request;
 pub mod request_memory;
+mod rest;
 pub mod round_robin;
 mod service;
 mod session;

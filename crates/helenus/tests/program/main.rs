@@ -6,6 +6,7 @@
 mod memory;
 mod node;
 mod refusals;
+mod rest;
 mod seamless;
 mod signals;
 mod supervised;

@@ -10,7 +10,7 @@ impl Shard {
     /// Answers requests whose time was over while they waited for another shard, the disk or the log.
     pub(crate) async fn give_up_late_requests(self: Rc<Self>) {
         loop {
-            tokio::time::sleep(LATE_LOOK_INTERVAL).await;
+            self.context.transport.pause(LATE_LOOK_INTERVAL).await;
             let now_ns = self.context.clock.monotonic_ns();
             self.context.transport.admission.timer_went_off(now_ns);
             self.planner.free_retired();

@@ -113,12 +113,13 @@ impl Persistence {
     pub(super) async fn pace_compactions(self: Rc<Self>) {
         loop {
             let due_ns = self.context.clock.monotonic_ns() + PROBE_INTERVAL.as_nanos() as u64;
-            tokio::time::sleep(PROBE_INTERVAL).await;
-            if self
-                .context
-                .foreground
-                .probe(self.context.clock.monotonic_ns().saturating_sub(due_ns))
-            {
+            let slept = self.context.transport.pause(PROBE_INTERVAL).await;
+            let late_ns = match slept == PROBE_INTERVAL {
+                true => self.context.clock.monotonic_ns().saturating_sub(due_ns),
+                // Nobody was there to be late for.
+                false => 0,
+            };
+            if self.context.foreground.probe(late_ns) {
                 let store = self.store.borrow();
                 let share = self
                     .context
@@ -201,11 +202,9 @@ impl Persistence {
         let CommitlogSync::Periodic { period } = self.context.options.commitlog_sync else {
             return;
         };
-        let mut interval = tokio::time::interval(PERIODIC_WRITE_INTERVAL);
         let mut since_sync = Duration::ZERO;
         loop {
-            interval.tick().await;
-            since_sync += PERIODIC_WRITE_INTERVAL;
+            since_sync += self.context.transport.pause(PERIODIC_WRITE_INTERVAL).await;
             if self.store.borrow().wants_log_sync() {
                 self.sync_logs_soon();
             }
