@@ -1,4 +1,4 @@
-//! What a node costs its machine while nobody asks it for anything.
+//! Costs of a node to its machine while nobody asks it for anything.
 
 use std::fs;
 use std::thread::sleep;
@@ -9,7 +9,7 @@ use helenus_test_service::{Client, Reply};
 
 use super::node::{Folder, Program, any_ports, create_table};
 
-/// Of all threads of a node with two shards, in a second: four looks and what looks at rates take some 12 a shard.
+/// Wakes of all threads of a node with two shards, in a second: four looks and what looks at rates take some 12 a shard.
 const WAKES_MAX: u64 = 60;
 /// A second each.
 const LOOKS_MAX: u32 = 60;
