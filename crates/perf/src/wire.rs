@@ -166,7 +166,7 @@ async fn wait_for_all(workers: &mut Vec<JoinHandle<io::Result<()>>>) -> io::Resu
 }
 
 /// Microseconds up to a minute, to three digits.
-fn new_histogram() -> io::Result<Histogram<u64>> {
+pub(crate) fn new_histogram() -> io::Result<Histogram<u64>> {
     Histogram::new_with_max(60_000_000, 3).map_err(io::Error::other)
 }
 

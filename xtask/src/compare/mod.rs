@@ -6,6 +6,7 @@ mod drivers;
 mod figures;
 mod files;
 mod goodput;
+mod indexes;
 mod instructions;
 mod load_generator;
 mod peer;
@@ -34,6 +35,8 @@ pub enum Command {
     /// Files: flush, compaction, reads, and writes that never stop
     #[command(subcommand)]
     Storage(storage::Page),
+    /// The same questions to indexes, of vectors too, on both: throughput, latency, server CPU, recall
+    Indexes(indexes::Arguments),
     /// The same wire load on both: throughput, latency, server CPU per operation
     Peer(peer::Arguments),
 }
@@ -45,6 +48,7 @@ pub fn run(command: Command) -> Result<(), TaskError> {
         Command::Callers(page) => callers::run(&page),
         Command::Restarts(page) => restarts::run(&page),
         Command::Storage(page) => storage::run(&page),
+        Command::Indexes(arguments) => indexes::run(&arguments),
         Command::Peer(arguments) => peer::run(&arguments),
     }
 }

@@ -9,6 +9,7 @@ use clap::Args;
 use helenus_perf::canned;
 use helenus_perf::compaction::{self, CompactionOptions, Shape};
 use helenus_perf::fast_forward::DataSet;
+use helenus_perf::indexes::{self, IndexesOptions};
 use helenus_perf::reads::{self, ReadKind, ReadsOptions};
 use helenus_perf::refusing;
 use helenus_perf::requests::Asked;
@@ -169,6 +170,53 @@ impl VectorsArguments {
             seed: self.seed,
         };
         report(vectors::run(&options), self.json)
+    }
+}
+
+#[derive(Args)]
+pub struct IndexesArguments {
+    #[arg(long, default_value = "127.0.0.1:9042")]
+    address: SocketAddr,
+    /// Process whose CPU time is the server's.
+    #[arg(long)]
+    server_pid: Option<u32>,
+    #[arg(long, default_value_t = 100_000)]
+    rows: u32,
+    #[arg(long, default_value_t = 100_000)]
+    vectors: u32,
+    #[arg(long, default_value_t = 128)]
+    dimension: u32,
+    /// Different questions of each kind.
+    #[arg(long, default_value_t = 500)]
+    questions: u32,
+    #[arg(long, default_value_t = 4)]
+    connections: u16,
+    /// Questions under way on each connection.
+    #[arg(long, default_value_t = 4)]
+    in_flight: u16,
+    #[arg(long, default_value_t = 10)]
+    duration_s: u64,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[arg(long)]
+    json: bool,
+}
+
+impl IndexesArguments {
+    pub fn run(self) -> ExitCode {
+        let options = IndexesOptions {
+            address: self.address,
+            server_pid: self.server_pid,
+            rows: self.rows,
+            vectors: self.vectors,
+            dimension: self.dimension,
+            questions: self.questions,
+            connections: self.connections,
+            in_flight: self.in_flight,
+            duration: Duration::from_secs(self.duration_s),
+            seed: self.seed,
+        };
+        report(indexes::run(&options), self.json)
     }
 }
 

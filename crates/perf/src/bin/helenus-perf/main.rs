@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    CannedArguments, CompactionArguments, ReadsArguments, RefusingArguments, SimpleQueryArguments,
-    VectorsArguments, WireArguments,
+    CannedArguments, CompactionArguments, IndexesArguments, ReadsArguments, RefusingArguments,
+    SimpleQueryArguments, VectorsArguments, WireArguments,
 };
 use crate::fast_forward::FastForwardArguments;
 
@@ -38,6 +38,8 @@ enum PerfCommand {
     Compaction(CompactionArguments),
     /// How fast vectors are taken in, linked and searched by a shard, and how much searches find.
     Vectors(VectorsArguments),
+    /// Questions to storage-attached indexes, of vectors too, on any CQL server.
+    Indexes(IndexesArguments),
     /// A server that answers everything with the same bytes: the floor to compare with.
     Canned(CannedArguments),
     /// A server that answers every connection with an error and closes it: the floor of a connection storm.
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
     match CommandLine::parse().command {
         PerfCommand::Compaction(arguments) => arguments.run(),
         PerfCommand::Reads(arguments) => arguments.run(),
+        PerfCommand::Indexes(arguments) => arguments.run(),
         PerfCommand::FastForward(arguments) => fast_forward::run(&arguments),
         PerfCommand::Canned(arguments) => arguments.run(),
         PerfCommand::Refusing(arguments) => arguments.run(),
