@@ -71,7 +71,7 @@ pub struct QuestionReport {
     pub server_cpu_us_per_answer: Option<f64>,
     /// Answers with an error, or another number of rows than there are.
     pub wrong: u64,
-    /// Of the nearest vectors those that were answered.
+    /// Share of the nearest vectors that was answered.
     pub recall: Option<f64>,
 }
 
@@ -241,12 +241,14 @@ fn push(client: &mut WireClient, stream: i16, statement: &[u8], values: &[Vec<u8
 /// Rows of the one column that all questions have; `None` for what is no RESULT of rows without metadata, of one page.
 fn rows_of(opcode: Opcode, body: &[u8]) -> Option<Vec<u64>> {
     const ROWS: u32 = 2;
+    const HAS_MORE_PAGES: u32 = 2;
     const NO_METADATA: u32 = 4;
     let word = |at: usize| {
         let bytes = body.get(at..at + 4)?;
         Some(u32::from_be_bytes(bytes.try_into().ok()?))
     };
-    if opcode != Opcode::Result || word(0)? != ROWS || word(4)? != NO_METADATA {
+    let is_one_page = || Some(word(4)? & (NO_METADATA | HAS_MORE_PAGES) == NO_METADATA);
+    if opcode != Opcode::Result || word(0)? != ROWS || !is_one_page()? {
         return None;
     }
     let (count, mut at) = (word(12)?, 16);

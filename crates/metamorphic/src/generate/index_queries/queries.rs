@@ -148,7 +148,12 @@ fn scalar_predicate(chance: &Chance, column: &Column, scalar: Scalar) -> (Asked,
         // Of a key, Cassandra refuses it beside an index.
         6 if !is_key => {
             let values: Vec<String> = (0..chance.below(4)).map(|_| literal()).collect();
-            (Asked::OneOf, format!("{name} IN ({})", values.join(", ")))
+            let text = match &*values {
+                // The same as an equality, which the index serves.
+                [only] if column.indexes.iter().any(|index| index.folding.is_some()) => equal(column, only),
+                values => format!("{name} IN ({})", values.join(", ")),
+            };
+            (Asked::OneOf, text)
         }
         6 | 7 => {
             let (low, high) = (chance.pick(&[">", ">="]), chance.pick(&["<", "<="]));
