@@ -7,7 +7,8 @@ use helenus_sstable::error::ReadError;
 use helenus_storage::ShardStore;
 use helenus_storage::read::{ReadCommand, ReadSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
-use helenus_storage::vectors::{NearestSearch, NextNearest};
+use helenus_storage::store::FilterGathering;
+use helenus_storage::vectors::{NearestRequest, NearestSearch, NextNearest};
 
 use crate::CqlError;
 
@@ -26,15 +27,18 @@ pub trait RowStore {
         true
     }
 
-    /// A search for the rows whose indexed vectors are nearest to one, so many at once; `None` where all rows are to be looked
-    /// at.
-    fn begin_nearest(
+    /// One step of what a search for the nearest rows is prepared by, as [`ShardStore::gather_nearest_filters`].
+    fn gather_nearest_filters(
         &mut self,
-        _table: TableId,
-        _index: IndexId,
-        _vector: &[f32],
-        _count: usize,
-    ) -> Option<NearestSearch> {
+        _request: &NearestRequest<'_>,
+        _gathering: &mut FilterGathering,
+        _state: &mut ReadState,
+    ) -> Result<ReadProgress, ReadError> {
+        Ok(ReadProgress::Done)
+    }
+
+    /// A search for the rows whose indexed vectors are nearest to one; `None` where all rows are to be looked at.
+    fn begin_nearest(&mut self, _request: &NearestRequest<'_>) -> Option<NearestSearch> {
         None
     }
 
@@ -46,11 +50,6 @@ pub trait RowStore {
         _units_left: &mut u32,
     ) -> NextNearest {
         NextNearest::Lost
-    }
-
-    /// Vectors that the search's index has.
-    fn nearest_count(&mut self, _search: &NearestSearch) -> u32 {
-        0
     }
 
     /// The row that was found last is not there, or without its vector.
@@ -109,22 +108,21 @@ impl RowStore for ShardStore {
         ShardStore::read_step(self, command, state, sink)
     }
 
-    fn begin_nearest(
+    fn gather_nearest_filters(
         &mut self,
-        table: TableId,
-        index: IndexId,
-        vector: &[f32],
-        count: usize,
-    ) -> Option<NearestSearch> {
-        ShardStore::begin_nearest(self, table, index, vector, count)
+        request: &NearestRequest<'_>,
+        gathering: &mut FilterGathering,
+        state: &mut ReadState,
+    ) -> Result<ReadProgress, ReadError> {
+        ShardStore::gather_nearest_filters(self, request, gathering, state)
+    }
+
+    fn begin_nearest(&mut self, request: &NearestRequest<'_>) -> Option<NearestSearch> {
+        ShardStore::begin_nearest(self, request)
     }
 
     fn next_nearest(&mut self, search: &mut NearestSearch, now_s: u32, units_left: &mut u32) -> NextNearest {
         ShardStore::next_nearest(self, search, now_s, units_left)
-    }
-
-    fn nearest_count(&mut self, search: &NearestSearch) -> u32 {
-        ShardStore::nearest_count(self, search)
     }
 
     fn note_nearest_gone(&mut self, search: &NearestSearch) {

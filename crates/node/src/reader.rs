@@ -12,8 +12,8 @@ use helenus_sstable::error::ReadError;
 use helenus_storage::ShardStore;
 use helenus_storage::read::{ReadCommand, ReadSink};
 use helenus_storage::read_state::{ReadProgress, ReadState};
-use helenus_storage::store::IndexStatus;
-use helenus_storage::vectors::{NearestSearch, NextNearest};
+use helenus_storage::store::{FilterGathering, IndexStatus};
+use helenus_storage::vectors::{NearestRequest, NearestSearch, NextNearest};
 
 use crate::context::ShardContext;
 use crate::disk_reads::DiskReads;
@@ -103,22 +103,22 @@ impl RowStore for CountingStore<'_> {
         status != Some(IndexStatus::Building)
     }
 
-    fn begin_nearest(
+    fn gather_nearest_filters(
         &mut self,
-        table: TableId,
-        index: IndexId,
-        vector: &[f32],
-        count: usize,
-    ) -> Option<NearestSearch> {
-        self.store.borrow().begin_nearest(table, index, vector, count)
+        request: &NearestRequest<'_>,
+        gathering: &mut FilterGathering,
+        state: &mut ReadState,
+    ) -> Result<ReadProgress, ReadError> {
+        let mut store = self.store.borrow_mut();
+        store.gather_nearest_filters(request, gathering, state)
+    }
+
+    fn begin_nearest(&mut self, request: &NearestRequest<'_>) -> Option<NearestSearch> {
+        self.store.borrow().begin_nearest(request)
     }
 
     fn next_nearest(&mut self, search: &mut NearestSearch, now_s: u32, units_left: &mut u32) -> NextNearest {
         self.store.borrow().next_nearest(search, now_s, units_left)
-    }
-
-    fn nearest_count(&mut self, search: &NearestSearch) -> u32 {
-        self.store.borrow().nearest_count(search)
     }
 
     fn note_nearest_gone(&mut self, search: &NearestSearch) {

@@ -46,7 +46,7 @@ fn main() {
         let (mut found, mut took, mut units) = (0, 0.0, 0_u64);
         for (query, exact) in queries.iter().zip(&exact) {
             let begun = Instant::now();
-            let mut search = Search::new(&graph, graph.encode(query), beam);
+            let mut search = Search::new(&graph, graph.encode(query), beam, None);
             let mut units_left = u32::MAX;
             search.step(&graph, &mut units_left);
             units += u64::from(u32::MAX - units_left);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::codes::Codes;
 use crate::links::Links;
-use crate::near::Bits;
+use crate::near::{Near, NodeSet};
 use crate::options::VectorOptions;
 use crate::random::mixed;
 
@@ -30,7 +30,7 @@ pub struct Graph {
     pub(crate) entry: Option<u32>,
     /// Nodes below that are linked, or were removed before.
     pub(crate) linked: u32,
-    pub(crate) dead: Bits,
+    pub(crate) dead: NodeSet,
     dead_count: u32,
     pub(crate) twins: Twins,
 }
@@ -41,7 +41,7 @@ pub struct Graph {
 pub(crate) struct Twins {
     /// By the node that was there first.
     first: BTreeMap<u32, u32>,
-    are: Bits,
+    are: NodeSet,
 }
 
 impl Twins {
@@ -54,7 +54,7 @@ impl Twins {
     }
 
     pub fn contains(&self, node: u32) -> bool {
-        self.are.get(node)
+        self.are.contains(node)
     }
 
     /// Puts a twin before those that a node has; returns what comes behind it.
@@ -77,7 +77,7 @@ impl Graph {
             layer_factor: f64::from(connections).ln().recip(),
             entry: None,
             linked: 0,
-            dead: Bits::default(),
+            dead: NodeSet::default(),
             dead_count: 0,
             twins: Twins::default(),
         }
@@ -125,6 +125,15 @@ impl Graph {
         self.codes.get(node)
     }
 
+    /// How near a node is to a code.
+    #[inline]
+    pub(crate) fn near(&self, code: &[u8], node: u32) -> Near {
+        Near {
+            distance: self.codes.distance(code, self.codes.get(node)),
+            node,
+        }
+    }
+
     /// Adds a vector by its code; returns the number of its node.
     pub fn add(&mut self, code: &[u8]) -> u32 {
         let node = self.codes.push(code);
@@ -143,7 +152,7 @@ impl Graph {
 
     #[inline]
     pub fn is_live(&self, node: u32) -> bool {
-        !self.dead.get(node)
+        !self.dead.contains(node)
     }
 
     /// The topmost layer that a node is on: each has some of the nodes of the layer below.

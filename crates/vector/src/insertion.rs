@@ -85,10 +85,7 @@ impl Insertion {
         match graph.entry {
             None => self.end(graph),
             Some(entry) => {
-                let at = Near {
-                    distance: graph.codes.distance(&self.code, graph.codes.get(entry)),
-                    node: entry,
-                };
+                let at = graph.near(&self.code, entry);
                 let layer = graph.layer_of(entry);
                 self.stage = Stage::Descent { at, layer };
             }
@@ -184,10 +181,7 @@ fn link_back(graph: &mut Graph, layer: u8, of: u32, to: u32, units_left: &mut u3
         let mut near: Vec<Near> = links
             .iter()
             .filter(|node| graph.is_live(**node))
-            .map(|node| Near {
-                distance: graph.codes.distance(code, graph.codes.get(*node)),
-                node: *node,
-            })
+            .map(|node| graph.near(code, *node))
             .collect();
         *units_left = units_left.saturating_sub(near.len() as u32 * graph.comparison_units());
         near.sort_unstable();

@@ -4,6 +4,7 @@
 //! with whole vectors. It knows nothing of rows, memory budgets or time; whoever searches says how far.
 
 mod codes;
+mod filter;
 mod graph;
 mod insertion;
 mod kernel;
@@ -21,7 +22,7 @@ mod tests;
 
 pub use graph::Graph;
 pub use insertion::Insertion;
-pub use near::Near;
+pub use near::{Near, NodeSet};
 pub use options::VectorOptions;
 pub use search::Search;
 pub use similarity::{Similarity, VectorFault};

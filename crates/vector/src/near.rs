@@ -30,13 +30,13 @@ impl PartialEq for Near {
 
 impl Eq for Near {}
 
-/// A set of nodes.
-#[derive(Debug, Default)]
-pub struct Bits(Vec<u64>);
+/// A set of nodes of one graph, a bit each.
+#[derive(Clone, Debug, Default)]
+pub struct NodeSet(Vec<u64>);
 
-impl Bits {
+impl NodeSet {
     pub fn of(count: u32) -> Self {
-        Bits(vec![0; (count as usize).div_ceil(64)])
+        NodeSet(vec![0; (count as usize).div_ceil(64)])
     }
 
     /// Makes room for nodes below a number.
@@ -52,8 +52,14 @@ impl Bits {
         self.0.resize((count as usize).div_ceil(64), 0);
     }
 
+    pub fn unset(&mut self, node: u32) {
+        if let Some(word) = self.0.get_mut(node as usize / 64) {
+            *word &= !(1 << (node % 64));
+        }
+    }
+
     #[inline]
-    pub fn get(&self, node: u32) -> bool {
+    pub fn contains(&self, node: u32) -> bool {
         let word = self.0.get(node as usize / 64);
         word.is_some_and(|word| word & (1 << (node % 64)) != 0)
     }
@@ -70,10 +76,46 @@ impl Bits {
         is_new
     }
 
-    /// Returns whether each node below a number is in this set or the other.
-    pub fn covers_with(&self, other: &Bits, count: u32) -> bool {
-        let word = |bits: &Bits, index: usize| bits.0.get(index).copied().unwrap_or(0);
-        let missing = |index: usize| !(word(self, index) | word(other, index));
+    /// Adds all nodes from one on, below the end; makes room for them.
+    pub fn add_from(&mut self, first: u32, end: u32) {
+        let words = (end as usize).div_ceil(64);
+        self.0.resize(words.max(self.0.len()), 0);
+        let (full_from, full_to) = (first.next_multiple_of(64), end / 64 * 64);
+        for node in (first..end.min(full_from)).chain(full_to.max(first)..end) {
+            self.set(node);
+        }
+        if full_from < full_to {
+            self.0[full_from as usize / 64..full_to as usize / 64].fill(u64::MAX);
+        }
+    }
+
+    /// Leaves those that are in another set, too.
+    pub fn intersect(&mut self, other: &NodeSet) {
+        self.0.truncate(other.0.len());
+        for (word, other) in self.0.iter_mut().zip(&other.0) {
+            *word &= other;
+        }
+    }
+
+    pub fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Returns the first node from one on.
+    pub fn next_from(&self, node: u32) -> Option<u32> {
+        let first = node as usize / 64;
+        let behind = self.0.get(first)? & (u64::MAX << (node % 64));
+        let rest = self.0[first + 1..].iter().copied();
+        let mut words = (first..).zip(std::iter::once(behind).chain(rest));
+        let (index, word) = words.find(|(_, word)| *word != 0)?;
+        Some(index as u32 * 64 + word.trailing_zeros())
+    }
+
+    /// Returns whether each node below a number is in this set or the other, or not in the third.
+    pub fn covers_with(&self, other: &NodeSet, count: u32, wanted: Option<&NodeSet>) -> bool {
+        let word = |set: &NodeSet, index: usize| set.0.get(index).copied().unwrap_or(0);
+        let wanted = |index: usize| wanted.map_or(u64::MAX, |wanted| word(wanted, index));
+        let missing = |index: usize| !(word(self, index) | word(other, index)) & wanted(index);
         let (full, rest) = (count as usize / 64, count % 64);
         (0..full).all(|index| missing(index) == 0) && missing(full) & ((1 << rest) - 1) == 0
     }

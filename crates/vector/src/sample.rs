@@ -48,7 +48,13 @@ impl Sample {
     }
 
     pub fn vector(&mut self) -> Vec<f32> {
-        let cluster = &self.clusters[self.random.below(self.clusters.len() as u64) as usize];
+        self.vector_and_cluster().0
+    }
+
+    /// A vector, and the number of the cluster that it is in.
+    pub fn vector_and_cluster(&mut self) -> (Vec<f32>, usize) {
+        let number = self.random.below(self.clusters.len() as u64) as usize;
+        let cluster = &self.clusters[number];
         let mut vector = cluster.centre.clone();
         for direction in cluster.directions.chunks_exact(self.dimension) {
             let extent = self.random.normal();
@@ -62,6 +68,6 @@ impl Sample {
                 *component = (component.abs()).min(255.0).round();
             }
         }
-        vector
+        (vector, number)
     }
 }

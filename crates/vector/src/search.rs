@@ -1,7 +1,8 @@
 //! Looking for the vectors that are nearest to one.
 
+use crate::filter::{Filter, Way};
 use crate::graph::Graph;
-use crate::near::{Bits, Near};
+use crate::near::{Near, NodeSet};
 use crate::walk::{Walk, nearer};
 
 /// A search, in steps between which vectors may be added, linked and removed. What is added after it began is not found.
@@ -12,27 +13,44 @@ pub struct Search {
     walk: Walk,
     /// Nodes that were not linked when it began.
     unlinked: std::ops::Range<u32>,
-    taken: Bits,
+    taken: NodeSet,
+    /// True once all nodes that are looked for are compared, instead of a walk.
+    pub(crate) is_scanned: bool,
+    /// True if it was looked at whether they lie farther away than others.
+    is_sparseness_known: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    Descent { at: Near, layer: u8 },
+    Descent {
+        at: Near,
+        layer: u8,
+    },
     Walk,
     Unlinked,
+    /// All nodes of the filter from this one on are still to be compared.
+    Scan {
+        from: u32,
+    },
     Done,
 }
 
 impl Search {
-    /// For a code of [`Graph::encode`]. A wider beam finds nearer ones, and takes longer.
-    pub fn new(graph: &Graph, code: Vec<u8>, beam: usize) -> Self {
-        let mut walk = Walk::default();
+    /// For a code of [`Graph::encode`], among some nodes or all. A wider beam finds nearer ones, and takes longer.
+    pub fn new(graph: &Graph, code: Vec<u8>, beam: usize, among: Option<NodeSet>) -> Self {
+        match among.map(|nodes| Filter::new(graph, nodes, beam)) {
+            Some((filter, beam)) => Search::by(graph, code, beam, Some(filter)),
+            None => Search::by(graph, code, beam, None),
+        }
+    }
+
+    pub(crate) fn by(graph: &Graph, code: Vec<u8>, beam: usize, filter: Option<Filter>) -> Self {
+        let is_scan = filter.as_ref().is_some_and(|filter| filter.way() == Way::Scan);
+        let mut walk = Walk::among(filter);
         let stage = match graph.entry {
+            _ if is_scan => Stage::Scan { from: 0 },
             Some(entry) => Stage::Descent {
-                at: Near {
-                    distance: graph.codes.distance(&code, graph.codes.get(entry)),
-                    node: entry,
-                },
+                at: graph.near(&code, entry),
                 layer: graph.layer_of(entry),
             },
             None => {
@@ -46,7 +64,9 @@ impl Search {
             stage,
             walk,
             unlinked: graph.linked..graph.len(),
-            taken: Bits::of(graph.len()),
+            taken: NodeSet::of(graph.len()),
+            is_scanned: is_scan,
+            is_sparseness_known: false,
         }
     }
 
@@ -69,7 +89,20 @@ impl Search {
                 }
                 Stage::Walk => {
                     if self.walk.step(graph, &self.code, units_left) {
-                        self.stage = Stage::Unlinked;
+                        self.end_walk(graph);
+                    }
+                }
+                Stage::Scan { from } => {
+                    let filter = self.walk.filter.as_ref();
+                    match filter.and_then(|filter| filter.nodes().next_from(from)) {
+                        Some(node) => {
+                            if !self.taken.contains(node) {
+                                self.walk.scan(graph, &self.code, node);
+                            }
+                            *units_left = units_left.saturating_sub(graph.comparison_units());
+                            self.stage = Stage::Scan { from: node + 1 };
+                        }
+                        None => self.stage = Stage::Done,
                     }
                 }
                 Stage::Unlinked => match self.unlinked.next() {
@@ -83,12 +116,30 @@ impl Search {
         }
     }
 
+    fn begin_scan(&mut self) {
+        self.is_scanned = true;
+        self.walk.nearest.clear();
+        self.stage = Stage::Scan { from: 0 };
+    }
+
+    fn end_walk(&mut self, graph: &Graph) {
+        if !std::mem::replace(&mut self.is_sparseness_known, true) && self.walk.widen_where_sparse(graph) {
+            return;
+        }
+        // It has cost too much, or has not found as many as there are.
+        let has_failed = |filter: &Filter| self.walk.cost > filter.cost_max() || !self.walk.is_full();
+        match self.walk.filter.as_ref().is_some_and(has_failed) {
+            true => self.begin_scan(),
+            false => self.stage = Stage::Unlinked,
+        }
+    }
+
     /// Takes the nodes found and not taken yet, the nearest first: of a beam that is full the nearer half, since others that are
     /// as near as the farther one were not met.
     pub fn take_found(&mut self, graph: &Graph) -> Vec<Near> {
         let mut found: Vec<Near> = self.walk.nearest.iter().copied().collect();
         found.sort_unstable();
-        if found.len() >= self.walk.beam {
+        if self.walk.is_full() && !self.is_scanned {
             found.truncate(found.len().div_ceil(2));
         }
         found.retain(|near| graph.is_live(near.node) && self.taken.set(near.node));
@@ -97,13 +148,25 @@ impl Search {
 
     /// Returns whether all vectors were taken: those that no path leads to, or that were added after it began, were not.
     pub fn has_taken_all(&self, graph: &Graph) -> bool {
-        self.taken.covers_with(&graph.dead, graph.len())
+        let among = self.walk.filter.as_ref().map(Filter::nodes);
+        self.taken.covers_with(&graph.dead, graph.len(), among)
     }
 
     /// Goes on with a beam of twice the width.
     pub fn widen(&mut self, graph: &Graph) {
-        self.walk.widen(graph, self.walk.beam.saturating_mul(2));
-        self.stage = Stage::Walk;
+        let beam = self.walk.beam.saturating_mul(2);
+        if self.is_scanned {
+            self.walk.beam = beam;
+            self.begin_scan();
+        } else {
+            self.walk.widen(graph, beam);
+            self.stage = Stage::Walk;
+        }
+    }
+
+    /// Nodes that were compared on the lowest layer so far, or whose neighbours were looked at.
+    pub fn cost(&self) -> u64 {
+        self.walk.cost
     }
 
     pub fn memory_bytes(&self) -> usize {

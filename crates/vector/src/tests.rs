@@ -1,7 +1,8 @@
 //! How many of the nearest are found, on vectors from a seed.
 
+use crate::filter::{Filter, Way};
 use crate::sample::Sample;
-use crate::{Graph, Insertion, Near, Search, Similarity, VectorOptions};
+use crate::{Graph, Insertion, Near, NodeSet, Search, Similarity, VectorOptions};
 
 const UNITS: u32 = 512;
 /// How many candidates are compared whole for each that is wanted.
@@ -57,7 +58,42 @@ impl Indexed {
 
     fn search(&self, query: &[f32], accepts: impl Fn(u32) -> bool, count: usize) -> Vec<u32> {
         let beam = self.graph.search_beam();
-        let mut search = Search::new(&self.graph, self.graph.encode(query), beam);
+        let search = Search::new(&self.graph, self.graph.encode(query), beam, None);
+        self.nearest_found(search, query, accepts, count)
+    }
+
+    fn set_of(&self, accepts: impl Fn(u32) -> bool) -> NodeSet {
+        let mut nodes = NodeSet::of(self.graph.len());
+        (0..self.graph.len())
+            .filter(|node| accepts(*node))
+            .for_each(|node| {
+                nodes.set(node);
+            });
+        nodes
+    }
+
+    /// By a search for some nodes only, on one way or on the one that is chosen.
+    fn search_among(&self, query: &[f32], nodes: NodeSet, way: Option<Way>, count: usize) -> Vec<u32> {
+        let (code, beam) = (self.graph.encode(query), self.graph.search_beam());
+        let search = match way {
+            None => Search::new(&self.graph, code, beam, Some(nodes)),
+            Some(way) => {
+                // As wide as it is chosen for a tenth.
+                let beam = if way == Way::Detours { beam * 5 / 2 } else { beam };
+                let filter = Filter::by(&self.graph, nodes, way);
+                Search::by(&self.graph, code, beam, Some(filter))
+            }
+        };
+        self.nearest_found(search, query, |_| true, count)
+    }
+
+    fn nearest_found(
+        &self,
+        mut search: Search,
+        query: &[f32],
+        accepts: impl Fn(u32) -> bool,
+        count: usize,
+    ) -> Vec<u32> {
         let mut accepted = Vec::new();
         loop {
             while !search.step(&self.graph, &mut { UNITS }) {}
@@ -82,6 +118,26 @@ impl Indexed {
         }
         f64::from(found as u32) / f64::from(wanted as u32)
     }
+}
+
+/// The share of the nearest that searches for some nodes find.
+fn recall_among(
+    indexed: &Indexed,
+    queries: &[Vec<f32>],
+    way: Option<Way>,
+    accepts: impl Fn(usize, u32) -> bool,
+) -> f64 {
+    let (mut found, mut wanted) = (0, 0);
+    for (index, query) in queries.iter().enumerate() {
+        let accepts = |node| accepts(index, node);
+        let exact = indexed.exact(query, accepts, 10);
+        let nearest = indexed.search_among(query, indexed.set_of(accepts), way, 10);
+        assert!(nearest.iter().all(|node| accepts(*node)), "{way:?}");
+        assert_eq!(nearest.len(), exact.len(), "{way:?}: as many as there are");
+        wanted += exact.len();
+        found += exact.iter().filter(|node| nearest.contains(node)).count();
+    }
+    f64::from(found as u32) / f64::from(wanted as u32)
 }
 
 fn filled(similarity: Similarity, sample: &mut Sample, dimension: usize, count: usize) -> Indexed {
@@ -122,6 +178,241 @@ fn filters_do_not_hide_what_is_near() {
     for percent in [1, 10, 50] {
         let recall = indexed.recall(&queries, |node| node.wrapping_mul(2_654_435_761) % 100 < percent);
         assert!(recall >= 0.95, "{percent} %: {recall}");
+    }
+}
+
+fn is_of(node: u32, percent: u32) -> bool {
+    node.wrapping_mul(2_654_435_761) % 100 < percent
+}
+
+#[test]
+fn searches_for_some_find_the_nearest_of_them_on_every_way() {
+    let mut sample = Sample::descriptors(32, 30, 4);
+    let indexed = filled(Similarity::Euclidean, &mut sample, 32, 6_000);
+    let queries = queries(&mut sample);
+    for percent in [1, 10, 50, 100] {
+        for way in [None, Some(Way::Scan), Some(Way::Routes), Some(Way::Detours)] {
+            let recall = recall_among(&indexed, &queries, way, |_, node| is_of(node, percent));
+            assert!(recall >= 0.95, "{percent} % {way:?}: {recall}");
+        }
+    }
+}
+
+/// Those that match are all around a query, or nowhere near it.
+#[test]
+fn neighbourhoods_with_and_without_what_is_looked_for_are_searched_alike() {
+    const CLUSTERS: usize = 40;
+    let mut sample = Sample::descriptors(32, CLUSTERS, 9);
+    let mut indexed = Indexed::new(Similarity::Euclidean, 32);
+    let mut clusters = Vec::new();
+    for _ in 0..6_000 {
+        let (vector, cluster) = sample.vector_and_cluster();
+        indexed.add(vector);
+        clusters.push(cluster);
+    }
+    indexed.link();
+    let (queries, own): (Vec<_>, Vec<_>) = (0..50).map(|_| sample.vector_and_cluster()).unzip();
+    for percent in [10, 50] {
+        // The cluster of the query is the first that matches, or the last of those that do not.
+        for ahead in [0, 1] {
+            let accepts = |query: usize, node: u32| {
+                let distance =
+                    (clusters[node as usize] + CLUSTERS - own[query] + CLUSTERS - ahead) % CLUSTERS;
+                distance * 100 < CLUSTERS * percent
+            };
+            for way in [None, Some(Way::Routes), Some(Way::Detours)] {
+                let recall = recall_among(&indexed, &queries, way, accepts);
+                assert!(recall >= 0.95, "{percent} %, {ahead} ahead, {way:?}: {recall}");
+            }
+        }
+    }
+}
+
+#[test]
+fn searches_for_few_or_none_or_gone_ones_end_with_all_that_there_are() {
+    let mut sample = Sample::descriptors(16, 5, 10);
+    let mut indexed = filled(Similarity::Euclidean, &mut sample, 16, 2_000);
+    let unlinked = indexed.add(sample.vector());
+    (0..200).for_each(|node| indexed.graph.remove(node));
+    let query = sample.vector();
+    for way in [Way::Scan, Way::Routes, Way::Detours] {
+        let found_among = |nodes: &[u32]| {
+            let filter = Filter::by(&indexed.graph, indexed.set_of(|node| nodes.contains(&node)), way);
+            let mut search = Search::by(&indexed.graph, indexed.graph.encode(&query), 4, Some(filter));
+            let mut all = Vec::new();
+            loop {
+                while !search.step(&indexed.graph, &mut { UNITS }) {}
+                let found = search.take_found(&indexed.graph);
+                if found.is_empty() {
+                    assert!(search.has_taken_all(&indexed.graph), "{way:?}");
+                    all.sort_unstable();
+                    return all;
+                }
+                all.extend(found.iter().map(|near| near.node));
+                search.widen(&indexed.graph);
+            }
+        };
+        assert_eq!(found_among(&[]), [], "{way:?}");
+        assert_eq!(found_among(&[7]), [], "{way:?}: removed");
+        assert_eq!(found_among(&[100, 900, unlinked]), [900, unlinked], "{way:?}");
+        let some: Vec<u32> = (150..1_500).step_by(9).collect();
+        assert_eq!(found_among(&some), some[6..], "{way:?}");
+    }
+    // The nearest is gone.
+    let code = indexed.graph.encode(&indexed.vectors[150]);
+    let filter = Filter::by(&indexed.graph, indexed.set_of(|node| node >= 150), Way::Scan);
+    let mut search = Search::by(&indexed.graph, code, 4, Some(filter));
+    while !search.step(&indexed.graph, &mut { UNITS }) {}
+    assert_eq!(
+        search.take_found(&indexed.graph).len(),
+        4,
+        "as many as the beam is wide"
+    );
+}
+
+/// Chains of equal vectors lead on only from one to the next.
+#[test]
+fn of_equal_vectors_all_that_are_looked_for_are_found() {
+    let mut indexed = Indexed::new(Similarity::Cosine, 4);
+    for _ in 0..500 {
+        indexed.add(vec![1.0, 2.0, 3.0, 4.0]);
+    }
+    indexed.link();
+    for way in [Way::Scan, Way::Routes, Way::Detours] {
+        let nodes = indexed.set_of(|node| node % 7 == 3);
+        let found = indexed.search_among(&[1.0, 2.0, 3.0, 4.0], nodes, Some(way), 71);
+        assert_eq!(found.len(), 71, "{way:?}");
+    }
+}
+
+/// The first of the equal ones, which alone others lead to, is not looked for.
+#[test]
+fn chains_of_equal_vectors_are_entered_over_one_that_is_not_looked_for() {
+    let mut sample = Sample::descriptors(16, 5, 12);
+    let mut indexed = filled(Similarity::Euclidean, &mut sample, 16, 1_500);
+    let query = sample.vector();
+    let first = indexed.add(query.clone());
+    (0..30).for_each(|_| {
+        indexed.add(query.clone());
+    });
+    indexed.link();
+    let twins: Vec<u32> = (first + 1..first + 31).step_by(3).collect();
+    let nodes = indexed.set_of(|node| node % 10 == 0 && node < first || twins.contains(&node));
+    for way in [Way::Routes, Way::Detours] {
+        let filter = Filter::by(&indexed.graph, nodes.clone(), way);
+        let mut search = Search::by(&indexed.graph, indexed.graph.encode(&query), 20, Some(filter));
+        while !search.step(&indexed.graph, &mut { UNITS }) {}
+        let found = search.take_found(&indexed.graph);
+        let mut found: Vec<u32> = found.iter().map(|near| near.node).collect();
+        found.sort_unstable();
+        assert_eq!(found, twins, "{way:?}");
+    }
+}
+
+/// Recall does not tell: a scan in their place would find as much.
+#[test]
+fn walks_are_taken_where_they_cost_less() {
+    let mut sample = Sample::descriptors(16, 20, 11);
+    let indexed = filled(Similarity::Euclidean, &mut sample, 16, 12_000);
+    let query = sample.vector();
+    let cost = |percent: u32, beam: usize| {
+        let nodes = indexed.set_of(|node| is_of(node, percent));
+        let count = u64::from(nodes.count());
+        let mut search = Search::new(&indexed.graph, indexed.graph.encode(&query), beam, Some(nodes));
+        while !search.step(&indexed.graph, &mut { UNITS }) {}
+        (search.cost(), count)
+    };
+    for (percent, beam) in [(50, 16), (10, 3)] {
+        let (cost, count) = cost(percent, beam);
+        assert!(cost < count / 2, "{percent} %: {cost} of {count}");
+    }
+    let (cost, count) = cost(1, 16);
+    assert_eq!(cost, count, "each is compared");
+}
+
+/// Where the walk begins there is nothing of what is looked for, nor among the neighbours of the neighbours there. Recall does
+/// not tell: a walk that has ended early is followed by a scan.
+#[test]
+fn walks_with_detours_leave_neighbourhoods_of_others() {
+    let mut sample = Sample::descriptors(16, 20, 13);
+    let mut indexed = Indexed::new(Similarity::Euclidean, 16);
+    let mut clusters = Vec::new();
+    for _ in 0..12_000 {
+        let (vector, cluster) = sample.vector_and_cluster();
+        indexed.add(vector);
+        clusters.push(cluster);
+    }
+    indexed.link();
+    for _ in 0..20 {
+        let (query, own) = sample.vector_and_cluster();
+        let nodes = indexed.set_of(|node| (clusters[node as usize] + 20 - own) % 20 == 1);
+        let count = u64::from(nodes.count());
+        let filter = Filter::by(&indexed.graph, nodes, Way::Detours);
+        let mut search = Search::by(&indexed.graph, indexed.graph.encode(&query), 4, Some(filter));
+        while !search.step(&indexed.graph, &mut { UNITS }) {}
+        assert!(!search.is_scanned, "{} for {count}", search.cost());
+    }
+}
+
+/// Half of all match, but none in the query's cluster: a beam that is wide enough for others stops too early.
+#[test]
+fn beams_are_widened_where_what_is_looked_for_is_far() {
+    let mut sample = Sample::descriptors(32, 100, 14);
+    let mut indexed = Indexed::new(Similarity::Euclidean, 32);
+    let mut clusters = Vec::new();
+    for _ in 0..10_000 {
+        let (vector, cluster) = sample.vector_and_cluster();
+        indexed.add(vector);
+        clusters.push(cluster);
+    }
+    indexed.link();
+    let (queries, own): (Vec<_>, Vec<_>) = (0..50).map(|_| sample.vector_and_cluster()).unzip();
+    let cost = |query: usize, accepts: &dyn Fn(usize) -> bool| {
+        let nodes = indexed.set_of(|node| accepts((clusters[node as usize] + 100 - own[query]) % 100));
+        let filter = Filter::by(&indexed.graph, nodes, Way::Routes);
+        let code = indexed.graph.encode(&queries[query]);
+        let mut search = Search::by(&indexed.graph, code, 24, Some(filter));
+        while !search.step(&indexed.graph, &mut { UNITS }) {}
+        search.cost()
+    };
+    let near: u64 = (0..50).map(|query| cost(query, &|cluster| cluster < 50)).sum();
+    let far: u64 = (0..50)
+        .map(|query| cost(query, &|cluster| (1..51).contains(&cluster)))
+        .sum();
+    assert!(far > 3 * near, "{far} {near}");
+}
+
+#[test]
+fn sets_of_nodes_are_gone_through_filled_and_intersected() {
+    for (first, end) in [
+        (0, 0),
+        (0, 64),
+        (5, 6),
+        (63, 65),
+        (60, 200),
+        (64, 128),
+        (130, 131),
+    ] {
+        let mut nodes = NodeSet::of(100);
+        nodes.add_from(first, end);
+        let all = |nodes: &NodeSet| {
+            let mut next = nodes.next_from(0);
+            std::iter::from_fn(|| {
+                let node = next?;
+                next = nodes.next_from(node + 1);
+                Some(node)
+            })
+            .collect::<Vec<u32>>()
+        };
+        assert_eq!(all(&nodes), (first..end).collect::<Vec<_>>());
+        assert_eq!(nodes.count(), end - first);
+        let mut others = NodeSet::of(70);
+        (0..70).step_by(3).for_each(|node| {
+            others.set(node);
+        });
+        nodes.intersect(&others);
+        let expected = (first..end.min(70)).filter(|node| node % 3 == 0);
+        assert_eq!(all(&nodes), expected.collect::<Vec<_>>());
     }
 }
 
@@ -173,7 +464,7 @@ fn what_was_just_added_is_found_and_what_was_removed_is_not() {
 fn a_step_does_as_much_as_it_may() {
     let mut sample = Sample::descriptors(16, 5, 7);
     let indexed = filled(Similarity::Euclidean, &mut sample, 16, 3_000);
-    let mut search = Search::new(&indexed.graph, indexed.graph.encode(&sample.vector()), 64);
+    let mut search = Search::new(&indexed.graph, indexed.graph.encode(&sample.vector()), 64, None);
     let mut steps = 0;
     loop {
         let mut units_left = 64;
@@ -211,7 +502,7 @@ fn paths_lead_over_what_was_removed() {
         }
         indexed.link();
         let query = sample.vector();
-        let mut search = Search::new(&indexed.graph, indexed.graph.encode(&query), 1_000);
+        let mut search = Search::new(&indexed.graph, indexed.graph.encode(&query), 1_000, None);
         while !search.step(&indexed.graph, &mut { UNITS }) {}
         assert_eq!(search.take_found(&indexed.graph).len(), 20, "round {round}");
         assert!(search.has_taken_all(&indexed.graph));

@@ -3,29 +3,48 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::filter::{Filter, Way};
 use crate::graph::Graph;
-use crate::near::{Bits, Near};
+use crate::near::{Near, NodeSet};
+
+/// Part of a beam by which it is judged whether those that are looked for lie farther away than others.
+const SPARSE_PART: usize = 6;
 
 /// A best-first walk that keeps the nearest nodes in sight, at most as many as its beam.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     pub beam: usize,
     layer: u8,
-    visited: Bits,
+    /// The nodes that are kept in sight, if not all.
+    pub filter: Option<Filter>,
+    /// Nodes that were compared, or whose neighbours were looked at.
+    pub cost: u64,
+    visited: NodeSet,
     /// Nodes whose neighbours were looked at.
-    passed: Bits,
+    passed: NodeSet,
     frontier: BinaryHeap<Reverse<Near>>,
-    /// Those in sight that are not removed, the farthest on top.
+    /// Those in sight that are looked for, the farthest on top.
     pub nearest: BinaryHeap<Near>,
     /// All that were compared, for a walk that goes on with a wider beam.
     compared: Vec<Near>,
+    /// Room for neighbours that the filter leaves out.
+    detours: Vec<u32>,
 }
 
 impl Walk {
+    /// Keeps in sight what passes a filter, if there is one.
+    pub fn among(filter: Option<Filter>) -> Self {
+        Walk {
+            filter,
+            ..Walk::default()
+        }
+    }
+
     /// Begins anew; nodes that were added since then are not seen.
     pub fn begin(&mut self, graph: &Graph, code: &[u8], layer: u8, beam: usize, from: &[u32]) {
         self.beam = beam;
         self.layer = layer;
+        self.cost = 0;
         self.visited.reset(graph.len());
         self.passed.reset(graph.len());
         self.frontier.clear();
@@ -36,27 +55,46 @@ impl Walk {
         }
     }
 
+    /// Returns whether as many are in sight as may be.
+    pub fn is_full(&self) -> bool {
+        self.nearest.len() >= self.beam
+    }
+
     /// Looks at a node, unless it was looked at.
     #[inline]
     pub fn meet(&mut self, graph: &Graph, code: &[u8], node: u32) {
         if !self.visited.set(node) {
             return;
         }
-        let near = Near {
-            distance: graph.codes.distance(code, graph.codes.get(node)),
-            node,
-        };
+        let near = graph.near(code, node);
         self.compared.push(near);
         self.keep(graph, near);
     }
 
+    /// Compares a node that no path is to lead on from.
+    #[inline]
+    pub fn scan(&mut self, graph: &Graph, code: &[u8], node: u32) {
+        if !graph.is_live(node) {
+            return;
+        }
+        self.cost += 1;
+        let near = graph.near(code, node);
+        if self.is_full() {
+            if self.nearest.peek().is_none_or(|farthest| near > *farthest) {
+                return;
+            }
+            self.nearest.pop();
+        }
+        self.nearest.push(near);
+    }
+
     fn keep(&mut self, graph: &Graph, near: Near) {
-        let is_full = self.nearest.len() >= self.beam;
+        let is_full = self.is_full();
         if is_full && self.nearest.peek().is_some_and(|farthest| near > *farthest) {
             return;
         }
         self.frontier.push(Reverse(near));
-        if graph.is_live(near.node) {
+        if self.accepts(graph, near.node) {
             if is_full {
                 self.nearest.pop();
             }
@@ -64,12 +102,21 @@ impl Walk {
         }
     }
 
+    /// Returns whether a node is looked for.
+    #[inline]
+    fn accepts(&self, graph: &Graph, node: u32) -> bool {
+        let filter = self.filter.as_ref();
+        graph.is_live(node) && filter.is_none_or(|filter| filter.nodes().contains(node))
+    }
+
     /// Walks for as many units; whether the walk is over.
     pub fn step(&mut self, graph: &Graph, code: &[u8], units_left: &mut u32) -> bool {
-        let comparison_units = graph.comparison_units();
+        let cost_max = self.filter.as_ref().map_or(u64::MAX, Filter::cost_max);
         while let Some(Reverse(next)) = self.frontier.peek().copied() {
-            let is_full = self.nearest.len() >= self.beam;
-            if is_full && self.nearest.peek().is_some_and(|farthest| next > *farthest) {
+            if self.is_full() && self.nearest.peek().is_some_and(|farthest| next > *farthest) {
+                return true;
+            }
+            if self.cost > cost_max {
                 return true;
             }
             if *units_left == 0 {
@@ -77,16 +124,83 @@ impl Walk {
             }
             self.frontier.pop();
             self.passed.set(next.node);
-            let before = self.compared.len();
-            for neighbour in graph.links.of(self.layer, next.node) {
-                self.meet(graph, code, *neighbour);
-            }
+            let compared_before = self.compared.len();
+            let passed = match self.filter.as_ref().map(Filter::way) {
+                Some(Way::Detours) => self.pass_with_detours(graph, code, next.node),
+                _ => {
+                    for neighbour in graph.links.of(self.layer, next.node) {
+                        self.meet(graph, code, *neighbour);
+                    }
+                    1
+                }
+            };
             if let Some(twin) = graph.twins.first_of(next.node) {
                 self.meet(graph, code, twin);
             }
-            let compared = (self.compared.len() - before) as u32;
-            *units_left = units_left.saturating_sub(1 + compared * comparison_units);
+            let compared = (self.compared.len() - compared_before) as u32;
+            self.cost += u64::from(passed + compared);
+            *units_left = units_left.saturating_sub(passed + compared * graph.comparison_units());
         }
+        true
+    }
+
+    /// Looks at the neighbours that are looked for, and in place of the others at theirs (Patel, Kraft, Guestrin, Zaharia:
+    /// ACORN, 2024). Returns at the neighbours of how many nodes.
+    fn pass_with_detours(&mut self, graph: &Graph, code: &[u8], node: u32) -> u32 {
+        let compared_before = self.compared.len();
+        let mut detours = std::mem::take(&mut self.detours);
+        detours.clear();
+        for neighbour in graph.links.of(self.layer, node) {
+            if self.accepts(graph, *neighbour) {
+                self.meet(graph, code, *neighbour);
+            } else if !self.visited.contains(*neighbour) {
+                detours.push(*neighbour);
+            }
+        }
+        let mut passed = 1;
+        for detour in &detours {
+            // As many as it has neighbours at most: more lead to the same.
+            if self.compared.len() - compared_before >= graph.links.max(self.layer) {
+                break;
+            }
+            passed += 1;
+            self.visited.set(*detour);
+            for neighbour in graph.links.of(self.layer, *detour) {
+                if self.accepts(graph, *neighbour) {
+                    self.meet(graph, code, *neighbour);
+                }
+            }
+            if let Some(twin) = graph.twins.first_of(*detour) {
+                self.meet(graph, code, twin);
+            }
+        }
+        if self.compared.len() == compared_before {
+            // Else it would end among nodes that nobody looks for.
+            for detour in &detours {
+                self.visited.unset(*detour);
+                self.meet(graph, code, *detour);
+            }
+        }
+        self.detours = detours;
+        passed
+    }
+
+    /// Goes on with a wider beam where those that are looked for lie farther away than others; whether they do.
+    pub fn widen_where_sparse(&mut self, graph: &Graph) -> bool {
+        let Some(filter) = &self.filter else {
+            return false;
+        };
+        let looked_for = (self.beam / SPARSE_PART).min(self.nearest.len());
+        let mut found: Vec<Near> = self.nearest.iter().copied().collect();
+        found.sort_unstable();
+        let Some(last) = looked_for.checked_sub(1).and_then(|last| found.get(last)) else {
+            return false;
+        };
+        let nearer = self.compared.iter().filter(|near| *near <= last).count();
+        let Some(beam) = filter.beam_where_sparse(self.beam, looked_for, nearer) else {
+            return false;
+        };
+        self.widen(graph, beam);
         true
     }
 
@@ -106,11 +220,10 @@ impl Walk {
         let mut compared = std::mem::take(&mut self.compared);
         compared.sort_unstable();
         for near in &compared {
-            let is_full = self.nearest.len() >= self.beam;
-            if !is_full && graph.is_live(near.node) {
+            if !self.is_full() && self.accepts(graph, near.node) {
                 self.nearest.push(*near);
             }
-            if !self.passed.get(near.node) {
+            if !self.passed.contains(near.node) {
                 self.frontier.push(Reverse(*near));
             }
         }
@@ -118,10 +231,13 @@ impl Walk {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.visited.memory_bytes()
+        let filter_bytes = |filter: &Filter| filter.nodes().memory_bytes();
+        self.filter.as_ref().map_or(0, filter_bytes)
+            + self.visited.memory_bytes()
             + self.passed.memory_bytes()
             + (self.frontier.capacity() + self.nearest.capacity() + self.compared.capacity())
                 * size_of::<Near>()
+            + self.detours.capacity() * size_of::<u32>()
     }
 }
 
@@ -135,12 +251,6 @@ pub(crate) fn nearer(
 ) -> Option<Near> {
     let neighbours = graph.links.of(layer, from.node);
     *units_left = units_left.saturating_sub(1 + neighbours.len() as u32 * graph.comparison_units());
-    let nearest = neighbours
-        .iter()
-        .map(|node| Near {
-            distance: graph.codes.distance(code, graph.codes.get(*node)),
-            node: *node,
-        })
-        .min()?;
+    let nearest = neighbours.iter().map(|node| graph.near(code, *node)).min()?;
     (nearest.distance < from.distance).then_some(nearest)
 }

@@ -119,6 +119,12 @@ impl Nearest {
 }
 
 impl BoundNearest {
+    /// How many rows are compared for the nearest to be among them: vectors in eight bits a component, by which rows are found,
+    /// change the order of those that are almost equally near.
+    pub fn compared_wanted(&self) -> u32 {
+        self.rows_max + self.rows_max / 2 + 16
+    }
+
     /// How near a stored vector is; `None` for one that has no place in the order.
     pub fn closeness(&self, stored: &[u8], scratch: &mut Vec<f32>) -> Option<f32> {
         floats(stored, scratch);

@@ -8,7 +8,7 @@ use helenus_rows::clustering::{ClusteringComparator, Slice};
 use helenus_rows::partition_range::PartitionRange;
 use helenus_storage::read::ReadCommand;
 use helenus_storage::read_state::{ReadProgress, ReadState};
-use helenus_storage::vectors::NextNearest;
+use helenus_storage::vectors::{NearestRequest, NextNearest};
 use helenus_types::Token;
 
 use super::nearest_reading::NearestReading;
@@ -32,9 +32,19 @@ impl ShardReading<'_> {
         &mut self,
         store: &mut R,
     ) -> Result<Option<ReadProgress>, CqlError> {
-        let Some(mut nearest) = self.nearest.take().or_else(|| self.begin_nearest(store)) else {
-            self.end_nearest(Stage::Rest);
-            return Ok(None);
+        let mut nearest = match self.nearest.take() {
+            Some(nearest) => nearest,
+            None => {
+                let progress = self.gather_filters(store)?;
+                if !matches!(progress, ReadProgress::Done) {
+                    return Ok(Some(progress));
+                }
+                let Some(nearest) = self.begin_nearest(store) else {
+                    self.end_nearest(Stage::Rest);
+                    return Ok(None);
+                };
+                nearest
+            }
         };
         let (mut units_left, mut rows_left) = (UNITS_PER_STEP, ROWS_PER_STEP);
         loop {
@@ -49,9 +59,8 @@ impl ShardReading<'_> {
                 self.end_nearest(Stage::Done);
                 return Ok(None);
             }
-            let rows = u64::from(store.nearest_count(&nearest.search));
             let is_narrowed = !self.read.clause.index.is_empty();
-            if nearest.is_scan_cheaper(rows, is_narrowed) {
+            if nearest.is_scan_cheaper(is_narrowed) {
                 self.end_nearest(Stage::Rest);
                 return Ok(None);
             }
@@ -87,18 +96,44 @@ impl ShardReading<'_> {
         }
     }
 
-    fn begin_nearest<R: RowStore>(&self, store: &mut R) -> Option<Box<NearestReading>> {
+    fn nearest_request(&self) -> Option<NearestRequest<'_>> {
         let bound = self.read.clause.nearest.as_ref()?;
-        // Vectors in eight bits a component change the order of those that are almost equally near.
-        let wanted = bound.rows_max + bound.rows_max / 2 + 16;
-        let search = store.begin_nearest(self.plan.table.id, bound.index, &bound.vector, wanted as usize)?;
+        Some(NearestRequest {
+            table: self.plan.table.id,
+            index: bound.index,
+            vector: &bound.vector,
+            count: bound.compared_wanted() as usize,
+            predicates: &self.read.clause.index,
+        })
+    }
+
+    /// A step of finding out which vectors are of rows that may match.
+    fn gather_filters<R: RowStore>(&mut self, store: &mut R) -> Result<ReadProgress, CqlError> {
+        let (mut gathering, mut state) = (
+            self.gathering,
+            std::mem::replace(&mut self.state, ReadState::suspending()),
+        );
+        let progress = match self.nearest_request() {
+            Some(request) => store.gather_nearest_filters(&request, &mut gathering, &mut state),
+            None => Ok(ReadProgress::Done),
+        };
+        self.gathering = gathering;
+        self.state = match progress {
+            Ok(ReadProgress::Done) => state.continued(),
+            _ => state,
+        };
+        progress.map_err(read_failure)
+    }
+
+    fn begin_nearest<R: RowStore>(&self, store: &mut R) -> Option<Box<NearestReading>> {
+        let request = self.nearest_request()?;
         Some(Box::new(NearestReading {
-            search,
+            search: store.begin_nearest(&request)?,
             row: None,
             slices: Vec::new(),
             found: 0,
             compared: 0,
-            compared_wanted: u64::from(wanted),
+            compared_wanted: request.count as u64,
         }))
     }
 

@@ -27,13 +27,13 @@ impl NearestReading {
     }
 
     /// Returns whether looking at all rows that may match is likely to take less than finding as many as are missing.
-    pub fn is_scan_cheaper(&self, rows: u64, is_narrowed: bool) -> bool {
+    pub fn is_scan_cheaper(&self, is_narrowed: bool) -> bool {
         if !self.found.is_multiple_of(ROWS_PER_ESTIMATE) || self.found == 0 {
             return false;
         }
         let matching = (self.compared + 1) as f64 / (self.found + 1) as f64;
         let missing = self.compared_wanted.saturating_sub(self.compared) as f64 / matching;
-        let scanned = rows as f64 * if is_narrowed { matching } else { 1.0 };
+        let scanned = f64::from(self.search.matching_count()) * if is_narrowed { matching } else { 1.0 };
         missing > scanned
     }
 }

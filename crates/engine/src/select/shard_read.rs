@@ -7,6 +7,7 @@ use helenus_rows::clustering::{ClusteringBound, ClusteringComparator, Side};
 use helenus_rows::partition_range::{PartitionBound, PartitionRange};
 use helenus_storage::read::{ReadCommand, ReadStatistics};
 use helenus_storage::read_state::{PartitionPlace, ReadPosition, ReadProgress, ReadState};
+use helenus_storage::store::FilterGathering;
 use helenus_types::token_of;
 
 use super::nearest_reading::NearestReading;
@@ -42,6 +43,8 @@ pub struct ShardReading<'p> {
     pub(super) sink: RowsSink<'p>,
     pub(super) stage: Stage,
     pub(super) state: ReadState,
+    /// How far it has come with what that search is narrowed to.
+    pub(super) gathering: FilterGathering,
     /// Search of its stage for the nearest rows.
     pub(super) nearest: Option<Box<NearestReading>>,
     /// Bytes of the answer's rows at most, where they cannot be left for another read.
@@ -88,6 +91,7 @@ impl SelectPlan {
             sink,
             stage,
             state: ReadState::suspending(),
+            gathering: FilterGathering::default(),
             nearest: None,
             answer_bytes_max: options.answer_bytes_max,
             earlier: ReadStatistics::default(),

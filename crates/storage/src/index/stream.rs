@@ -57,6 +57,27 @@ impl<'b> PlaceBound<'b> {
         }
     }
 
+    pub fn behind(place: &TermPlace<'b>) -> Self {
+        match *place {
+            TermPlace { token, key: [], .. } => PlaceBound::BehindToken(token),
+            TermPlace {
+                token,
+                key,
+                clustering: None,
+            } => PlaceBound::BehindPartition(token, key),
+            TermPlace {
+                token,
+                key,
+                clustering: Some(prefix),
+            } => PlaceBound::Within {
+                token,
+                key,
+                prefix,
+                side: Side::After,
+            },
+        }
+    }
+
     fn token(&self) -> Token {
         match *self {
             PlaceBound::BeforeToken(token)

@@ -35,7 +35,7 @@ impl<'a> TableRead<'a> {
     }
 
     /// Gathers what ranges come to; whether any index takes part in the read.
-    fn prepare_indexes(&self, state: &mut ReadState) -> Result<bool, ReadError> {
+    pub(super) fn prepare_indexes(&self, state: &mut ReadState) -> Result<bool, ReadError> {
         let predicates = self.command.index;
         if state.ranges.len() != predicates.len() {
             state.ranges = predicates.iter().map(|_| RangeState::Open).collect();
@@ -86,7 +86,7 @@ impl<'a> TableRead<'a> {
         walk
     }
 
-    fn candidates<'s>(&'s self, ranges: &'s [RangeState]) -> Option<Candidates<'s>> {
+    pub(super) fn candidates<'s>(&'s self, ranges: &'s [RangeState]) -> Option<Candidates<'s>> {
         let predicates = self.command.index.iter().zip(ranges);
         let predicates: Vec<_> = predicates
             .filter_map(|(predicate, range)| self.streams(predicate, range))

@@ -8,6 +8,7 @@ mod folder;
 mod open;
 
 mod files;
+mod filter_gathering;
 mod shard;
 mod table;
 mod truncation;
@@ -43,6 +44,7 @@ pub use compaction_request::{
     RunningCompaction, ShardCompactions,
 };
 pub use counting::{CounterReading, Counting};
+pub use filter_gathering::FilterGathering;
 pub use folder::{DataFolder, FolderError, RefusedSsTable};
 pub use indexing::IndexStatus;
 pub use job::{BackgroundJob, JobError, JobKind, JobProgress, JobReport, JobResult};

@@ -66,20 +66,13 @@ impl ShardStore {
         // The walk changes the state while its cursors borrow the ticket.
         let ticket = self.cache.ready_ticket(std::mem::take(&mut state.ticket));
         let fills = Fills::default();
-        let read = TableRead {
+        let read = TableRead::new(
             table,
             command,
-            cache: &self.cache,
-            ticket: &ticket,
-            pages: match state.suspends {
-                true => self.cache.suspending(&ticket),
-                false => Pages::from(&self.cache),
-            }
-            .passing_by(state.bypasses_cache),
-            bypasses_cache: state.bypasses_cache,
-            rows: &self.row_cache,
-            fills: &fills,
-        };
+            (&self.cache, &self.row_cache),
+            (&ticket, &fills),
+            state,
+        );
         let walk = read.run(sink, &mut self.read_scratch, state);
         state.ticket = ticket;
         // What was read is right even where the read could not go on.
@@ -180,6 +173,30 @@ pub(super) struct TableRead<'a> {
 }
 
 impl<'a> TableRead<'a> {
+    #[inline]
+    pub fn new(
+        table: &'a Table,
+        command: &'a ReadCommand<'a>,
+        (cache, rows): (&'a PageCache, &'a RowCache),
+        (ticket, fills): (&'a ReadTicket, &'a Fills),
+        state: &ReadState,
+    ) -> Self {
+        TableRead {
+            table,
+            command,
+            cache,
+            ticket,
+            pages: match state.suspends {
+                true => cache.suspending(ticket),
+                false => Pages::from(cache),
+            }
+            .passing_by(state.bypasses_cache),
+            bypasses_cache: state.bypasses_cache,
+            rows,
+            fills,
+        }
+    }
+
     #[inline]
     fn run<S: ReadSink>(
         &self,

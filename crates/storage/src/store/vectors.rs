@@ -7,7 +7,7 @@ use helenus_rows::clustering::{Side, Slice};
 use helenus_rows::partition_range::{PartitionBound, PartitionRange};
 use helenus_rows::row::RowRef;
 use helenus_rows::update::Update;
-use helenus_schema::{IndexId, TableId, TableMetadata};
+use helenus_schema::{IndexId, TableMetadata};
 use helenus_sstable::error::ReadError;
 use helenus_types::Token;
 
@@ -15,7 +15,7 @@ use super::shard::ShardStore;
 use super::table::Table;
 use crate::read::{ReadCommand, RowSink};
 use crate::read_state::{ReadProgress, ReadState};
-use crate::vectors::{Content, Filled, NearestSearch, NextNearest, VectorIndex};
+use crate::vectors::{Content, Filled, NearestRequest, NearestSearch, NextNearest, VectorIndex};
 
 /// Comparisons of vectors that a step in the background makes: a tenth of a millisecond.
 const UNITS_PER_STEP: u32 = 2_048;
@@ -140,7 +140,7 @@ impl Table {
         self.vectors.iter().find(|vectors| vectors.index == index)
     }
 
-    fn vector_index_mut(&mut self, index: IndexId) -> Option<&mut VectorIndex> {
+    pub fn vector_index_mut(&mut self, index: IndexId) -> Option<&mut VectorIndex> {
         self.vectors.iter_mut().find(|vectors| vectors.index == index)
     }
 }
@@ -264,24 +264,10 @@ impl ShardStore {
         Ok(progress)
     }
 
-    /// A search for the rows that are nearest to a vector; `None` where rows have to be scanned for that. So many rows are
-    /// looked for at once.
-    pub fn begin_nearest(
-        &self,
-        table: TableId,
-        index: IndexId,
-        vector: &[f32],
-        count: usize,
-    ) -> Option<NearestSearch> {
-        let index = self.tables.get(&table)?.vector_index(index)?;
-        NearestSearch::begin(table, index, vector, count)
-    }
-
-    /// Vectors that an index has on this shard.
-    pub fn nearest_count(&self, search: &NearestSearch) -> u32 {
-        let table = self.tables.get(&search.table);
-        let index = table.and_then(|table| table.vector_index(search.index));
-        index.map_or(0, NearestSearch::live_count)
+    /// A search for the rows that are nearest to a vector; `None` where rows have to be scanned for that.
+    pub fn begin_nearest(&self, request: &NearestRequest<'_>) -> Option<NearestSearch> {
+        let index = self.tables.get(&request.table)?.vector_index(request.index)?;
+        NearestSearch::begin(index, request)
     }
 
     pub fn next_nearest(&self, search: &mut NearestSearch, now_s: u32, units_left: &mut u32) -> NextNearest {

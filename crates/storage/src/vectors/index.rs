@@ -1,12 +1,14 @@
 //! One index of vectors on one shard.
 
+use helenus_index::IndexPredicate;
 use helenus_rows::row::{CellRef, Entry, RowRef};
 use helenus_rows::update::{Update, UpdateItem};
 use helenus_schema::{ColumnId, ColumnKind, IndexId, IndexMetadata, TableMetadata};
 use helenus_types::{CqlType, Token};
 use helenus_vector::{Graph, Insertion, VectorOptions};
 
-use super::rows::NodeRows;
+use super::filters::{FilterSet, FilterSets};
+use super::rows::{NodeRows, Row};
 
 /// A graph with fewer removed vectors is not made anew for them.
 const REMOVED_MIN: u32 = 1_024;
@@ -22,6 +24,8 @@ pub(crate) struct VectorIndex {
     pub options: VectorOptions,
     pub dimension: usize,
     pub content: Content,
+    /// What searches are narrowed to.
+    pub filters: FilterSets,
     /// Changes whenever nodes get other numbers.
     pub generation: u64,
 }
@@ -52,6 +56,8 @@ pub(crate) enum Filled {
 pub(crate) struct Nodes {
     pub graph: Graph,
     pub(super) rows: NodeRows,
+    /// Nodes that may have the vector that counts, though another of the same timestamp has their row.
+    pub(super) unmapped: Vec<u32>,
     insertion: Insertion,
 }
 
@@ -68,21 +74,27 @@ impl Nodes {
         Nodes {
             graph: Graph::new(options, dimension),
             rows: NodeRows::new(),
+            unmapped: Vec::new(),
             insertion: Insertion::default(),
         }
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.graph.memory_bytes() + self.rows.memory_bytes()
+        let unmapped_bytes = self.unmapped.capacity() * size_of::<u32>();
+        self.graph.memory_bytes() + self.rows.memory_bytes() + unmapped_bytes
     }
 
-    fn add(&mut self, row: (&[u8], &[u8]), code: &[u8], timestamp_us: i64, expires_at_s: u32) {
+    /// Returns the node that had the row and stays beside the new one.
+    fn add(&mut self, row: Row<'_>, code: &[u8], timestamp_us: i64, expires_at_s: u32) -> Option<u32> {
+        let beside = self.rows.find(row);
+        self.unmapped.extend(beside);
         self.graph.add(code);
         self.rows.push(row, timestamp_us, expires_at_s);
+        beside
     }
 
     /// The row's vector of up to that timestamp is gone.
-    fn remove(&mut self, row: (&[u8], &[u8]), timestamp_us: i64) {
+    fn remove(&mut self, row: Row<'_>, timestamp_us: i64) {
         if let Some(node) = self.rows.find(row)
             && self.rows.get(node).timestamp_us <= timestamp_us
         {
@@ -119,6 +131,7 @@ impl VectorIndex {
                 nodes: Nodes::new(&options, dimension),
                 filled_to: Filled::Nothing,
             },
+            filters: FilterSets::default(),
             generation: 0,
         })
     }
@@ -129,7 +142,12 @@ impl VectorIndex {
             nodes: Nodes::new(&self.options, self.dimension),
             filled_to: Filled::Nothing,
         };
+        self.note_renumbered();
+    }
+
+    fn note_renumbered(&mut self) {
         self.generation += 1;
+        self.filters.clear();
     }
 
     /// There are no rows.
@@ -147,18 +165,19 @@ impl VectorIndex {
 
     pub fn give_up(&mut self) {
         self.content = Content::TooLarge;
-        self.generation += 1;
+        self.note_renumbered();
     }
 
     pub fn memory_bytes(&self) -> usize {
-        match &self.content {
+        let content_bytes = match &self.content {
             Content::Partial { nodes, .. } => nodes.memory_bytes(),
             Content::Whole { nodes, renewed } => {
                 let renewed = renewed.as_ref().map_or(0, |renewed| renewed.nodes.memory_bytes());
                 nodes.memory_bytes() + renewed
             }
             Content::TooLarge => 0,
-        }
+        };
+        content_bytes + self.filters.memory_bytes()
     }
 
     pub fn unlinked_count(&self) -> u32 {
@@ -174,6 +193,18 @@ impl VectorIndex {
             Content::Whole { nodes, .. } => Some(nodes),
             _ => None,
         }
+    }
+
+    /// The set of nodes of a predicate on some column; `None` while rows are missing.
+    pub fn open_filter(
+        &mut self,
+        predicate: &IndexPredicate,
+        column: ColumnId,
+    ) -> Option<(&mut FilterSet, &Nodes)> {
+        let Content::Whole { nodes, .. } = &self.content else {
+            return None;
+        };
+        Some((self.filters.open(predicate, column, nodes.graph.len()), nodes))
     }
 
     fn nodes_mut(&mut self) -> Option<(&mut Nodes, Option<&mut Renewed>)> {
@@ -195,7 +226,7 @@ impl VectorIndex {
 
     /// Takes in what is known of a row, from a write or from what is stored. Range deletions leave vectors that reads find
     /// gone.
-    pub fn apply_row(&mut self, row: (&[u8], &[u8]), cells: RowRef<'_>) {
+    pub fn apply_row(&mut self, row: Row<'_>, cells: RowRef<'_>) {
         let deletion = cells.deletion();
         if !deletion.is_live() {
             self.remove(row, deletion.timestamp_us);
@@ -204,14 +235,29 @@ impl VectorIndex {
             Entry::Cell(cell) if cell.column == self.column => Some(cell),
             _ => None,
         });
-        let Some(cell) = cell else { return };
-        match vector_of(&cell, self) {
-            Some(vector) => self.add(row, &cell, &vector),
-            None => self.remove(row, cell.timestamp_us),
+        if let Some(cell) = cell {
+            match vector_of(&cell, self) {
+                Some(vector) => self.add(row, &cell, &vector),
+                None => self.remove(row, cell.timestamp_us),
+            }
+        }
+        if !self.filters.is_empty() {
+            self.note_written(row, cells);
         }
     }
 
-    fn add(&mut self, row: (&[u8], &[u8]), cell: &CellRef<'_>, vector: &[f32]) {
+    fn note_written(&mut self, row: Row<'_>, cells: RowRef<'_>) {
+        let Some(node) = self.whole().and_then(|nodes| nodes.rows.find(row)) else {
+            return;
+        };
+        for entry in cells.entries() {
+            if let Entry::Cell(cell) = entry {
+                self.filters.note_written(cell.column, node);
+            }
+        }
+    }
+
+    fn add(&mut self, row: Row<'_>, cell: &CellRef<'_>, vector: &[f32]) {
         let Some((nodes, _)) = self.nodes_mut() else {
             return;
         };
@@ -227,12 +273,15 @@ impl VectorIndex {
                 self.remove(row, known_us);
             }
         }
-        if let Some((nodes, _)) = self.nodes_mut() {
-            nodes.add(row, &code, cell.timestamp_us, cell.local_deletion_s);
+        let Some((nodes, _)) = self.nodes_mut() else {
+            return;
+        };
+        if let Some(beside) = nodes.add(row, &code, cell.timestamp_us, cell.local_deletion_s) {
+            self.filters.note_unmapped(beside);
         }
     }
 
-    fn remove(&mut self, row: (&[u8], &[u8]), timestamp_us: i64) {
+    fn remove(&mut self, row: Row<'_>, timestamp_us: i64) {
         if let Some((nodes, renewed)) = self.nodes_mut() {
             nodes.remove(row, timestamp_us);
             if let Some(renewed) = renewed {
@@ -269,7 +318,7 @@ impl VectorIndex {
                         && let Some(renewed) = renewed.take()
                     {
                         *nodes = renewed.nodes;
-                        self.generation += 1;
+                        self.note_renumbered();
                     }
                     return false;
                 }

@@ -5,9 +5,11 @@
 //! decides: what it finds are rows that may be near, of which reads take the vector. So rows that are deleted
 //! or have expired do no harm, and nothing is read before it is written. Until it has all rows it says nothing.
 
+mod filters;
 mod index;
 mod rows;
 mod search;
 
+pub(crate) use filters::{Gathered, PLACES_PER_QUERY};
 pub(crate) use index::{Content, Filled, VectorIndex};
-pub use search::{NearestSearch, NextNearest};
+pub use search::{NearestRequest, NearestSearch, NextNearest};

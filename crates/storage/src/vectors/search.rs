@@ -2,11 +2,25 @@
 
 use std::collections::VecDeque;
 
+use helenus_index::IndexPredicate;
 use helenus_schema::{IndexId, TableId};
 use helenus_types::{Token, token_of};
-use helenus_vector::{Near, Search};
+use helenus_vector::{Near, NodeSet, Search};
 
 use super::index::VectorIndex;
+
+/// What one query looks for on one shard.
+#[derive(Clone, Copy, Debug)]
+pub struct NearestRequest<'q> {
+    pub table: TableId,
+    /// The index of vectors.
+    pub index: IndexId,
+    pub vector: &'q [f32],
+    /// Rows that are looked for at once.
+    pub count: usize,
+    /// Predicates that rows match, as far as other indexes can say; the reader looks at each row again.
+    pub predicates: &'q [IndexPredicate],
+}
 
 /// A search of one query on one shard, between whose steps the shard serves others.
 #[derive(Debug)]
@@ -14,6 +28,7 @@ pub struct NearestSearch {
     pub table: TableId,
     pub index: IndexId,
     generation: u64,
+    matching_count: u32,
     search: Search,
     /// Found, and not handed out yet; the nearest first.
     found: VecDeque<Near>,
@@ -43,33 +58,34 @@ pub enum NextNearest {
 }
 
 impl NearestSearch {
-    pub(crate) fn begin(
-        table: TableId,
-        index: &VectorIndex,
-        vector: &[f32],
-        count: usize,
-    ) -> Option<NearestSearch> {
+    pub(crate) fn begin(index: &VectorIndex, request: &NearestRequest<'_>) -> Option<NearestSearch> {
         let nodes = index.whole()?;
-        if vector.len() != index.dimension {
+        if request.vector.len() != index.dimension {
             return None;
         }
-        let code = nodes.graph.encode(vector);
+        let graph = &nodes.graph;
+        let code = graph.encode(request.vector);
         // Half of the beam is handed out.
-        let beam = nodes.graph.search_beam().max(count.saturating_mul(2));
+        let beam = graph.search_beam().max(request.count.saturating_mul(2));
+        let matching = index.filters.matching(request.predicates, graph.len());
+        let matching_count = matching
+            .as_ref()
+            .map_or_else(|| graph.live_count(), NodeSet::count);
         Some(NearestSearch {
-            table,
+            table: request.table,
             index: index.index,
             generation: index.generation,
-            search: Search::new(&nodes.graph, code, beam),
+            matching_count,
+            search: Search::new(graph, code, beam, matching),
             found: VecDeque::new(),
             is_searched: false,
             at: None,
         })
     }
 
-    /// Vectors of the shard that are not known to be gone.
-    pub(crate) fn live_count(index: &VectorIndex) -> u32 {
-        index.whole().map_or(0, |nodes| nodes.graph.live_count())
+    /// Vectors that the search may find, some of which may be gone.
+    pub fn matching_count(&self) -> u32 {
+        self.matching_count
     }
 
     pub(crate) fn next(&mut self, index: &VectorIndex, now_s: u32, units_left: &mut u32) -> NextNearest {

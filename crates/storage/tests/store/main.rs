@@ -13,6 +13,7 @@ mod damaged;
 mod disk_model;
 mod memory_model;
 
+mod filtered_vectors;
 mod folder;
 mod index_life;
 mod large_rows;

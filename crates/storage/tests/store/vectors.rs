@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use helenus_index::IndexPredicate;
 use helenus_rows::clustering::Slice;
 use helenus_rows::deletion::{DeletionTime, NEVER_S};
 use helenus_rows::partition_range::PartitionRange;
@@ -19,7 +20,7 @@ use helenus_storage::read_state::ReadProgress;
 use helenus_storage::store::{
     CompactionKind, CompactionRequest, DataFolder, StoreOptions, Tended, VectorFill,
 };
-use helenus_storage::vectors::NextNearest;
+use helenus_storage::vectors::{NearestRequest, NextNearest};
 use helenus_types::CqlType;
 use helenus_vector::Similarity;
 use helenus_vector::random::Random;
@@ -28,24 +29,24 @@ use helenus_vfs::{Clock, Disk, ManualClock, SimulatedDisk};
 
 use super::check::Collected;
 use super::naive::{Cell, RowWrite, Write};
-use super::table::{self, NUMBER, TEXT, index, packed, schema_of};
+use super::table::{self, C1, NUMBER, TEXT, index, packed, schema_of};
 
-const DIMENSION: usize = 16;
-const SIMILARITY: Similarity = Similarity::Euclidean;
+pub const DIMENSION: usize = 16;
+pub const SIMILARITY: Similarity = Similarity::Euclidean;
 /// Start of the store's clock, in seconds.
 const START_S: u64 = 1_000;
 
 /// Key and clustering.
-type Row = (Vec<u8>, Vec<u8>);
+pub type Row = (Vec<u8>, Vec<u8>);
 
-struct Indexed {
+pub struct Indexed {
     disk: Arc<SimulatedDisk>,
     clock: Arc<ManualClock>,
     schema: Schema,
-    table: Arc<TableMetadata>,
+    pub table: Arc<TableMetadata>,
     store: Option<(ShardStore, LogWriter)>,
     options: StoreOptions,
-    now_s: u32,
+    pub now_s: u32,
 }
 
 fn schema(has_index: bool) -> Schema {
@@ -59,12 +60,15 @@ fn schema(has_index: bool) -> Schema {
         let mut index = index(1, "v_idx", TEXT, IndexTarget::Simple);
         index.options = BTreeMap::from([("similarity_function".to_owned(), "euclidean".to_owned())]);
         table.add_index(index);
+        // What searches may be narrowed by.
+        table.add_index(table::index(2, "number_idx", NUMBER, IndexTarget::Simple));
+        table.add_index(table::index(3, "c1_idx", C1, IndexTarget::Simple));
     }
     schema_of(table)
 }
 
 impl Indexed {
-    fn start(has_index: bool, options: StoreOptions) -> Self {
+    pub fn start(has_index: bool, options: StoreOptions) -> Self {
         let schema = schema(has_index);
         let table = Arc::clone(schema.tables().next().unwrap());
         let mut node = Indexed {
@@ -80,7 +84,7 @@ impl Indexed {
         node
     }
 
-    fn open(&mut self) {
+    pub fn open(&mut self) {
         self.store = None;
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
         let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as _;
@@ -96,18 +100,28 @@ impl Indexed {
         self.store().set_schema(&schema);
     }
 
-    fn store(&mut self) -> &mut ShardStore {
+    pub fn store(&mut self) -> &mut ShardStore {
         &mut self.store.as_mut().unwrap().0
     }
 
-    fn apply(&mut self, key: &[u8], write: &Write) {
+    pub fn apply(&mut self, key: &[u8], write: &Write) {
         let bytes = write.encode(self.table.id, key);
         let update = Update::decode(&bytes).unwrap();
         self.store().apply(&update).unwrap();
     }
 
     /// `None` deletes the vector, not the row. So many seconds are left to it; 0 for ever.
-    fn write(&mut self, key: &[u8], row: i32, vector: Option<&[f32]>, timestamp_us: i64, ttl_s: u32) {
+    pub fn write(&mut self, key: &[u8], row: i32, vector: Option<&[f32]>, timestamp_us: i64, ttl_s: u32) {
+        let vector = self.vector_cell(vector, timestamp_us, ttl_s);
+        self.write_cells(
+            key,
+            row,
+            vec![number_cell(row, timestamp_us), vector],
+            timestamp_us,
+        );
+    }
+
+    pub fn vector_cell(&self, vector: Option<&[f32]>, timestamp_us: i64, ttl_s: u32) -> Cell {
         let value: Vec<u8> = vector
             .unwrap_or(&[])
             .iter()
@@ -118,13 +132,11 @@ impl Indexed {
             (Some(_), 0) => NEVER_S,
             (Some(_), ttl_s) => self.now_s + ttl_s,
         };
-        let cell = |column: u16, value: Vec<u8>, ttl_s, local_deletion_s| Cell {
-            key: (column, None),
-            timestamp_us,
-            ttl_s,
-            local_deletion_s,
-            value,
-        };
+        let ttl_s = if vector.is_some() { ttl_s } else { 0 };
+        cell(TEXT.0, value, timestamp_us, (ttl_s, local_deletion_s))
+    }
+
+    pub fn write_cells(&mut self, key: &[u8], row: i32, cells: Vec<Cell>, timestamp_us: i64) {
         let write = RowWrite {
             liveness: Liveness {
                 timestamp_us,
@@ -133,20 +145,12 @@ impl Indexed {
             },
             deletion: DeletionTime::LIVE,
             complex_deletion: None,
-            cells: vec![
-                cell(NUMBER.0, row.to_be_bytes().to_vec(), 0, NEVER_S),
-                cell(
-                    TEXT.0,
-                    value,
-                    if vector.is_some() { ttl_s } else { 0 },
-                    local_deletion_s,
-                ),
-            ],
+            cells,
         };
         self.apply(key, &Write::Row((row, 0), write));
     }
 
-    fn delete(&mut self, key: &[u8], row: i32, timestamp_us: i64) {
+    pub fn delete(&mut self, key: &[u8], row: i32, timestamp_us: i64) {
         let write = RowWrite {
             liveness: Liveness::NONE,
             deletion: DeletionTime {
@@ -159,7 +163,7 @@ impl Indexed {
         self.apply(key, &Write::Row((row, 0), write));
     }
 
-    fn run_jobs(&mut self) {
+    pub fn run_jobs(&mut self) {
         self.clock.advance_s(1);
         let (store, writer) = self.store.as_mut().unwrap();
         if let Some(batch) = store.take_log_batch() {
@@ -171,12 +175,12 @@ impl Indexed {
         }
     }
 
-    fn flush(&mut self) {
+    pub fn flush(&mut self) {
         self.store().flush(None);
         self.run_jobs();
     }
 
-    fn compact(&mut self) {
+    pub fn compact(&mut self) {
         let (table, kind) = (self.table.id, CompactionKind::Major { split_output: false });
         let _ = self.store().compact(CompactionRequest { table, kind });
         self.run_jobs();
@@ -197,7 +201,7 @@ impl Indexed {
     }
 
     /// Fills, and so many steps of the rest.
-    fn tend(&mut self, steps_max: usize) {
+    pub fn tend(&mut self, steps_max: usize) {
         for _ in 0..steps_max {
             let store = self.store();
             match store.begin_vector_fill() {
@@ -242,9 +246,10 @@ impl Indexed {
 
     /// Returns what a search hands out in order, at most so many; `None` where the index says nothing.
     fn search(&mut self, query: &[f32], count_max: usize) -> Option<Vec<Row>> {
-        let (table, index, now_s) = (self.table.id, self.table.indexes.first()?.id, self.now_s);
+        let (table, now_s) = (Arc::clone(&self.table), self.now_s);
+        let request = request(&table, query, &[])?;
         let store = self.store();
-        let mut search = store.begin_nearest(table, index, query, 10)?;
+        let mut search = store.begin_nearest(&request)?;
         let mut rows = Vec::new();
         while rows.len() < count_max {
             match store.next_nearest(&mut search, now_s, &mut { 500 }) {
@@ -286,7 +291,41 @@ impl Indexed {
     }
 }
 
-fn key_of(number: u64) -> Vec<u8> {
+pub fn number_cell(number: i32, timestamp_us: i64) -> Cell {
+    cell(
+        NUMBER.0,
+        number.to_be_bytes().to_vec(),
+        timestamp_us,
+        (0, NEVER_S),
+    )
+}
+
+fn cell(column: u16, value: Vec<u8>, timestamp_us: i64, (ttl_s, local_deletion_s): (u32, u32)) -> Cell {
+    Cell {
+        key: (column, None),
+        timestamp_us,
+        ttl_s,
+        local_deletion_s,
+        value,
+    }
+}
+
+/// A search by the index of vectors.
+pub fn request<'q>(
+    table: &TableMetadata,
+    query: &'q [f32],
+    predicates: &'q [IndexPredicate],
+) -> Option<NearestRequest<'q>> {
+    Some(NearestRequest {
+        table: table.id,
+        index: table.vector_index(TEXT)?.id,
+        vector: query,
+        count: 10,
+        predicates,
+    })
+}
+
+pub fn key_of(number: u64) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 

@@ -1,0 +1,266 @@
+//! Searches of indexes of vectors that are narrowed by other indexes: none of the rows that match is missing from what they hand
+//! out, whatever has happened to the rows before, meanwhile and after what is known of them was gathered.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use helenus_index::{IndexPredicate, IndexedColumn, TermQuery};
+use helenus_rows::clustering::Slice;
+use helenus_rows::partition_range::PartitionRange;
+use helenus_schema::ColumnId;
+use helenus_storage::read::ReadCommand;
+use helenus_storage::read_state::{ReadProgress, ReadState};
+use helenus_storage::store::{FilterGathering, StoreOptions};
+use helenus_storage::vectors::{NearestSearch, NextNearest};
+use helenus_vector::random::Random;
+use helenus_vector::sample::Sample;
+
+use super::check::Collected;
+use super::table::{C1, NUMBER, TEXT, packed};
+use super::vectors::{DIMENSION, Indexed, Row, key_of, number_cell, request};
+
+const EVERYTHING: u32 = u32::MAX;
+
+impl Indexed {
+    fn predicate(&self, column: ColumnId, value: i32) -> IndexPredicate {
+        let index = self.table.indexes_of(column).next().unwrap();
+        let column = IndexedColumn::of(&self.table, index).unwrap();
+        IndexPredicate {
+            index: index.id,
+            query: TermQuery::equal(&column, &value.to_be_bytes()),
+        }
+    }
+
+    fn range(&self, (from, to): (i32, i32)) -> IndexPredicate {
+        let index = self.table.indexes_of(NUMBER).next().unwrap();
+        let column = IndexedColumn::of(&self.table, index).unwrap();
+        let (from, to) = (from.to_be_bytes(), to.to_be_bytes());
+        IndexPredicate {
+            index: index.id,
+            query: TermQuery::range(&column, Bound::Included(&from), Bound::Included(&to)),
+        }
+    }
+
+    fn gather(&mut self, predicates: &[IndexPredicate], places_max: u32) {
+        let table = Arc::clone(&self.table);
+        let request = request(&table, &[0.0; DIMENSION], predicates).unwrap();
+        let (mut gathering, mut state) = (FilterGathering::of(places_max), ReadState::suspending());
+        let store = self.store();
+        loop {
+            let progress = store.gather_nearest_filters(&request, &mut gathering, &mut state);
+            match progress.unwrap() {
+                ReadProgress::Done => return,
+                ReadProgress::Yield => {}
+                ReadProgress::Absent(absent) => {
+                    let stored = absent.read().unwrap();
+                    store.deliver(&state, &absent, &stored).unwrap();
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, query: &[f32], predicates: &[IndexPredicate]) -> Option<NearestSearch> {
+        let table = Arc::clone(&self.table);
+        let request = request(&table, query, predicates)?;
+        self.store().begin_nearest(&request)
+    }
+
+    /// Returns what a search hands out to its end.
+    fn search_among(&mut self, query: &[f32], predicates: &[IndexPredicate]) -> Option<Vec<Row>> {
+        let mut search = self.begin(query, predicates)?;
+        let now_s = self.now_s;
+        let mut rows = Vec::new();
+        loop {
+            match self.store().next_nearest(&mut search, now_s, &mut { 500 }) {
+                NextNearest::Row { key, clustering, .. } => rows.push((key, clustering)),
+                NextNearest::Paused => {}
+                NextNearest::End { is_everything } => {
+                    assert!(is_everything, "all that may match is linked or compared");
+                    return Some(rows);
+                }
+                NextNearest::Lost => return None,
+            }
+        }
+    }
+
+    /// The rows with a vector that have such numbers and such a first clustering column.
+    fn matching(&mut self, accepts: impl Fn(i32, i32) -> bool) -> BTreeSet<Row> {
+        let table = Arc::clone(&self.table);
+        let command = ReadCommand {
+            table: &table,
+            partitions: PartitionRange::everything(),
+            slices: &[Slice::all()],
+            reversed: false,
+            now_s: self.now_s,
+            index: &[],
+        };
+        let mut rows = Collected::default();
+        self.store().read(&command, &mut rows).unwrap();
+        let mut matching = BTreeSet::new();
+        for (key, answer) in rows.end() {
+            for ((c1, c2), _, cells) in answer.rows {
+                let number = cells.get(&(NUMBER.0, None)).map(|(value, _, _)| value);
+                let number = number.and_then(|value| value.as_slice().try_into().ok());
+                let number = number.map_or(-1, i32::from_be_bytes);
+                if cells.contains_key(&(TEXT.0, None)) && accepts(number, c1) {
+                    matching.insert((key.clone(), packed(&[c1, c2])));
+                }
+            }
+        }
+        matching
+    }
+
+    fn check_matching_found(
+        &mut self,
+        predicates: &[IndexPredicate],
+        accepts: impl Fn(i32, i32) -> bool,
+        when: &str,
+    ) {
+        let there = self.matching(accepts);
+        let found = self.search_among(&[50.0; DIMENSION], predicates).unwrap();
+        let found: BTreeSet<Row> = found.into_iter().collect();
+        let missing: Vec<_> = there.difference(&found).collect();
+        assert!(missing.is_empty(), "{when}: {} of {}", missing.len(), there.len());
+    }
+}
+
+#[test]
+fn no_row_that_matches_is_missing_through_everything_that_happens() {
+    for seed in 0..12 {
+        let mut random = Random::new(seed);
+        let mut sample = Sample::descriptors(DIMENSION, 5, seed);
+        let mut node = Indexed::start(true, StoreOptions::default());
+        for round in 0..150 {
+            let (key, row) = (key_of(random.below(12)), random.below(20) as i32);
+            let number = random.below(4) as i32;
+            // Not always the newest, and sometimes the same.
+            let timestamp_us = round / 6 + random.below(5) as i64;
+            match random.below(24) {
+                0 => node.delete(&key, row, timestamp_us),
+                1 => node.write(&key, row, None, timestamp_us, 0),
+                2 => node.flush(),
+                3 => node.compact(),
+                4 => {
+                    node.run_jobs();
+                    node.open();
+                }
+                5 => node.tend(random.below(4) as usize),
+                6..12 => node.write_cells(&key, row, vec![number_cell(number, timestamp_us)], timestamp_us),
+                12..16 => {
+                    let vector = node.vector_cell(Some(&sample.vector()), timestamp_us, 0);
+                    node.write_cells(&key, row, vec![vector], timestamp_us);
+                }
+                16..18 => {
+                    // As far as a query comes.
+                    let predicate = node.predicate(NUMBER, number);
+                    if node.begin(&[0.0; DIMENSION], &[]).is_some() {
+                        node.gather(&[predicate], 1 + random.below(12) as u32);
+                    }
+                }
+                _ => {
+                    let vector = node.vector_cell(Some(&sample.vector()), timestamp_us, 0);
+                    let cells = vec![number_cell(number, timestamp_us), vector];
+                    node.write_cells(&key, row, cells, timestamp_us);
+                }
+            }
+            if round % 3 != 2 {
+                continue;
+            }
+            if node.begin(&[0.0; DIMENSION], &[]).is_none() {
+                node.tend(10_000);
+            }
+            let when = format!("seed {seed}, round {round}");
+            let of_number = node.predicate(NUMBER, number);
+            let of_both = [of_number.clone(), node.predicate(C1, row)];
+            let of_range = node.range((1, 2));
+            if random.below(2) == 0 {
+                node.gather(&of_both, EVERYTHING);
+                node.gather(std::slice::from_ref(&of_range), EVERYTHING);
+            }
+            node.check_matching_found(&[of_number], |other, _| other == number, &when);
+            node.check_matching_found(&of_both, |other, c1| other == number && c1 == row, &when);
+            node.check_matching_found(&[of_range], |other, _| (1..3).contains(&other), &when);
+        }
+    }
+}
+
+fn numbered(rows: i32) -> (Indexed, Sample) {
+    let mut sample = Sample::descriptors(DIMENSION, 5, 7);
+    let mut node = Indexed::start(true, StoreOptions::default());
+    for row in 0..rows {
+        let vector = node.vector_cell(Some(&sample.vector()), 1, 0);
+        let cells = vec![number_cell(row % 10, 1), vector];
+        node.write_cells(&key_of((row / 50) as u64), row % 50, cells, 1);
+    }
+    node.tend(10_000);
+    (node, sample)
+}
+
+/// Else rows that do not match would be read for nothing.
+#[test]
+fn searches_hand_out_little_but_what_matches() {
+    let (mut node, sample) = numbered(1_000);
+    let query = { sample }.vector();
+    let number = node.predicate(NUMBER, 3);
+    assert_eq!(
+        node.search_among(&query, std::slice::from_ref(&number))
+            .unwrap()
+            .len(),
+        1_000
+    );
+    node.gather(std::slice::from_ref(&number), 60);
+    let found = node
+        .search_among(&query, std::slice::from_ref(&number))
+        .unwrap()
+        .len();
+    assert_eq!(found, 1_000, "it is not known of all of them");
+    node.gather(std::slice::from_ref(&number), 60);
+    let when = "gathered by two queries";
+    assert_eq!(
+        node.search_among(&query, std::slice::from_ref(&number))
+            .unwrap()
+            .len(),
+        100,
+        "{when}"
+    );
+    let both = [number, node.predicate(C1, 13)];
+    node.gather(&both, EVERYTHING);
+    assert_eq!(node.search_among(&query, &both).unwrap().len(), 20, "both");
+    let none = [node.predicate(NUMBER, 77)];
+    node.gather(&none, EVERYTHING);
+    assert_eq!(node.search_among(&query, &none).unwrap().len(), 0, "none");
+    let range = [node.range((2, 4))];
+    node.gather(&range, EVERYTHING);
+    assert_eq!(node.search_among(&query, &range).unwrap().len(), 300, "a range");
+    node.flush();
+    let flushed = [node.predicate(NUMBER, 5)];
+    node.gather(&flushed, EVERYTHING);
+    assert_eq!(node.search_among(&query, &flushed).unwrap().len(), 100, "flushed");
+}
+
+#[test]
+fn sets_are_gathered_anew_once_much_of_them_is_not_known_to_match() {
+    let (mut node, mut sample) = numbered(1_000);
+    let number = [node.predicate(NUMBER, 3)];
+    node.gather(&number, EVERYTHING);
+    let mut write = |node: &mut Indexed, row: i32| {
+        let vector = node.vector_cell(Some(&sample.vector()), 2, 0);
+        node.write_cells(&key_of(1_000), row, vec![number_cell(5, 2), vector], 2);
+    };
+    (0..100).for_each(|row| write(&mut node, row));
+    node.gather(&number, EVERYTHING);
+    let query = [1.0; DIMENSION];
+    assert_eq!(
+        node.search_among(&query, &number).unwrap().len(),
+        200,
+        "a few may match"
+    );
+    (100..400).for_each(|row| write(&mut node, row));
+    node.gather(&number, EVERYTHING);
+    assert_eq!(
+        node.search_among(&query, &number).unwrap().len(),
+        100,
+        "it is known of all"
+    );
+}

@@ -1,0 +1,113 @@
+//! Searches that are for some of the nodes only: which way they go.
+//!
+//! The rule goes by what each way is likely to cost, from how many nodes are looked for:
+//! - Of few, each is compared ([`Way::Scan`]). That is exact, and goes through memory in its order: three such comparisons take
+//!   as long as one of a walk. A walk that turns out to cost more is given up for that.
+//! - Where they are more than a seventh of all, the walk goes over all nodes and keeps those that are looked for
+//!   ([`Way::Routes`]). It takes longer the fewer they are. Where the query's neighbourhood is of other nodes, its beam is widened:
+//!   that far from a query many are almost equally near.
+//! - Below that it goes from one of them to the next, over those between ([`Way::Detours`]), with a wider beam: paths that were made
+//!   for all nodes lead less straight to some.
+//!
+//! The numbers are measured: `docs/decisions/0024-vectors.md`.
+
+use crate::graph::Graph;
+use crate::near::NodeSet;
+
+/// So many nodes a walk compares for each that its beam is wide, or looks at the neighbours of.
+const COMPARED_PER_BEAM: u64 = 40;
+
+/// Nodes that are compared in their order in the time of one to which a path leads.
+const SCANNED_PER_COMPARED: u64 = 3;
+
+/// A walk is given up where its cost is more than this part of the nodes that are looked for: it was to be a third at most.
+const GIVEN_UP_PART: u64 = 2;
+
+/// Share of all nodes from which on a walk goes over all of them.
+const ROUTES_SHARE_MIN: f64 = 0.15;
+
+/// Share of all nodes from which on a beam is as wide as without filter, for a walk from one node that is looked for to the next.
+const DETOURS_SHARE_FULL: f64 = 0.25;
+
+/// By how much farther from the query nodes that are looked for have to be found, compared with others, than their share lets
+/// expect, for the beam to be widened.
+const SPARSE_FACTOR: f64 = 2.0;
+
+/// How much wider it is then.
+const SPARSE_WIDER: usize = 8;
+
+/// Nodes that a search is for.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    nodes: NodeSet,
+    /// What a walk may cost before it is given up for a scan.
+    cost_max: u64,
+    /// Of the nodes of the graph.
+    share: f64,
+    way: Way,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Scan,
+    Routes,
+    Detours,
+}
+
+impl Filter {
+    /// Returns the filter, and the beam that is to be searched with instead of the one given.
+    pub fn new(graph: &Graph, nodes: NodeSet, beam: usize) -> (Self, usize) {
+        let count = u64::from(nodes.count());
+        let share = count as f64 / f64::from(graph.len().max(1));
+        let (walk, walk_beam) = match share >= ROUTES_SHARE_MIN {
+            true => (Way::Routes, beam),
+            false => (Way::Detours, detours_beam(share, beam)),
+        };
+        let scanned_max = walk_beam as u64 * COMPARED_PER_BEAM * SCANNED_PER_COMPARED;
+        let (way, beam) = match count <= scanned_max {
+            true => (Way::Scan, beam),
+            false => (walk, walk_beam),
+        };
+        let filter = Filter {
+            cost_max: count / GIVEN_UP_PART,
+            ..Filter::by(graph, nodes, way)
+        };
+        (filter, beam)
+    }
+
+    /// Goes one way to its end.
+    pub fn by(graph: &Graph, nodes: NodeSet, way: Way) -> Self {
+        let count = nodes.count();
+        Filter {
+            nodes,
+            cost_max: u64::MAX,
+            share: f64::from(count) / f64::from(graph.len().max(1)),
+            way,
+        }
+    }
+
+    pub fn nodes(&self) -> &NodeSet {
+        &self.nodes
+    }
+
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    pub fn cost_max(&self) -> u64 {
+        self.cost_max
+    }
+
+    /// Returns the beam that a walk over all nodes is to go on with, of which it has compared so many that are nearer than the
+    /// farthest of some that are looked for; `None` if it has found them where they were to be expected.
+    pub fn beam_where_sparse(&self, beam: usize, looked_for: usize, nearer: usize) -> Option<usize> {
+        let expected = looked_for as f64 / self.share;
+        (self.way == Way::Routes && nearer as f64 > expected * SPARSE_FACTOR).then_some(beam * SPARSE_WIDER)
+    }
+}
+
+/// The beam of a walk with detours.
+fn detours_beam(share: f64, beam: usize) -> usize {
+    // Below a thousandth it makes no difference: they are compared one by one.
+    (beam as f64 * DETOURS_SHARE_FULL / share.max(1e-3)) as usize
+}
