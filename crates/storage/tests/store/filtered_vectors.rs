@@ -264,3 +264,27 @@ fn sets_are_gathered_anew_once_much_of_them_is_not_known_to_match() {
         "it is known of all"
     );
 }
+
+/// Which of them the row has is known to who reads it.
+#[test]
+fn of_two_vectors_of_one_timestamp_either_leads_to_the_row() {
+    for gathers_before in [false, true] {
+        let (mut node, mut sample) = numbered(300);
+        let (key, vectors) = (key_of(1_000), [sample.vector(), sample.vector()]);
+        let predicates = [node.predicate(NUMBER, 3)];
+        for (round, vector) in vectors.iter().enumerate() {
+            let cells = vec![number_cell(5, 2), node.vector_cell(Some(vector), 2, 0)];
+            node.write_cells(&key, 7, cells, 2);
+            if gathers_before && round == 0 {
+                node.gather(&predicates, EVERYTHING);
+            }
+        }
+        node.write_cells(&key, 7, vec![number_cell(3, 3)], 3);
+        node.gather(&predicates, EVERYTHING);
+        for vector in &vectors {
+            let found = node.search_among(vector, &predicates).unwrap();
+            assert_eq!(found[0], (key.clone(), packed(&[7, 0])), "gathered before: {gathers_before}");
+            assert!(found.len() < 40, "{}", found.len());
+        }
+    }
+}
