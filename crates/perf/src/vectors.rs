@@ -25,8 +25,29 @@ const LIMIT: usize = 10;
 /// Clusters of the sample.
 const CLUSTERS: usize = 1_000;
 const SIMILARITY: Similarity = Similarity::Euclidean;
-/// By name, which of a hundred rows match.
-const FILTERS: [(&str, u32); 4] = [("", 100), ("one", 1), ("ten", 10), ("half", 50)];
+/// Which rows match: by the column that says so, how many of a hundred.
+const SHARES: [(&str, u32); 3] = [("one", 1), ("ten", 10), ("half", 50)];
+/// Rows of clusters whose numbers have the same last digit are a group.
+const GROUPS: usize = 10;
+
+/// Rows that a search is for.
+#[derive(Clone, Copy, Debug)]
+enum Filter {
+    All,
+    /// Wherever they are.
+    Share(&'static str, u32),
+    /// Those of the query's group, or of the next, so many numbers ahead.
+    Group(usize),
+}
+
+const FILTERS: [Filter; 6] = [
+    Filter::All,
+    Filter::Share("half", 50),
+    Filter::Share("ten", 10),
+    Filter::Share("one", 1),
+    Filter::Group(0),
+    Filter::Group(1),
+];
 
 #[derive(Clone, Copy, Debug)]
 pub struct VectorsOptions {
@@ -50,7 +71,8 @@ pub struct VectorsReport {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct SearchReport {
-    pub matching_percent: u32,
+    /// Rows that match.
+    pub rows: String,
     pub queries_per_s: f64,
     pub recall: f64,
 }
@@ -84,8 +106,49 @@ fn bytes_of(vector: &[f32]) -> Vec<u8> {
         .collect()
 }
 
-fn matches(row: u32, percent: u32) -> bool {
+fn is_of_share(row: u32, percent: u32) -> bool {
     row % 100 < percent
+}
+
+/// A vector, and the cluster that it is of.
+type Clustered = (Vec<f32>, usize);
+
+impl Filter {
+    fn condition(self) -> String {
+        match self {
+            Filter::All => String::new(),
+            Filter::Share(column, _) => format!("WHERE {column} = 1 "),
+            Filter::Group(_) => "WHERE cluster_group = ? ".to_owned(),
+        }
+    }
+
+    /// The group that a query asks for.
+    fn group_of(self, cluster: usize) -> Option<u32> {
+        match self {
+            Filter::Group(ahead) => Some(((cluster + ahead) % GROUPS) as u32),
+            Filter::All | Filter::Share(..) => None,
+        }
+    }
+
+    /// Returns whether a row of a cluster matches for a query of another.
+    fn accepts(self, row: u32, cluster: usize, query_cluster: usize) -> bool {
+        match self {
+            Filter::All => true,
+            Filter::Share(_, percent) => is_of_share(row, percent),
+            Filter::Group(ahead) => cluster % GROUPS == (query_cluster + ahead) % GROUPS,
+        }
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Filter::All => formatter.write_str("all"),
+            Filter::Share(_, percent) => write!(formatter, "{percent} %"),
+            Filter::Group(0) => formatter.write_str("10 %, those of the query's cluster among them"),
+            Filter::Group(_) => formatter.write_str("10 %, none of the query's cluster"),
+        }
+    }
 }
 
 async fn measure(shard: &Rc<Shard>, options: &VectorsOptions) -> io::Result<VectorsReport> {
@@ -98,22 +161,23 @@ async fn measure(shard: &Rc<Shard>, options: &VectorsOptions) -> io::Result<Vect
         line.ask(shard, &query).await?;
     }
     let mut sample = Sample::descriptors(options.dimension as usize, CLUSTERS, options.seed);
-    let vectors: Vec<Vec<f32>> = (0..options.count).map(|_| sample.vector()).collect();
+    let vectors: Vec<Clustered> = (0..options.count).map(|_| sample.vector_and_cluster()).collect();
     let insert = line
         .prepare(
             shard,
-            "INSERT INTO perf.vectors (p, v, one, ten, half) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO perf.vectors (p, v, one, ten, half, cluster_group) VALUES (?, ?, ?, ?, ?, ?)",
         )
         .await?;
     let begun = Instant::now();
-    for (row, vector) in (0..).zip(&vectors) {
-        let is_in = |percent| Vec::from(i32::from(matches(row, percent)).to_be_bytes());
+    for (row, (vector, cluster)) in (0..).zip(&vectors) {
+        let is_in = |percent| Vec::from(i32::from(is_of_share(row, percent)).to_be_bytes());
         let values = [
             row.to_be_bytes().to_vec(),
             bytes_of(vector),
             is_in(1),
             is_in(10),
             is_in(50),
+            Vec::from(((cluster % GROUPS) as u32).to_be_bytes()),
         ];
         line.ask(shard, &execute(&insert, &values)?).await?;
     }
@@ -124,10 +188,12 @@ async fn measure(shard: &Rc<Shard>, options: &VectorsOptions) -> io::Result<Vect
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let linked_s = begun.elapsed().as_secs_f64();
-    let queries: Vec<Vec<f32>> = (0..options.queries).map(|_| sample.vector()).collect();
+    let queries: Vec<Clustered> = (0..options.queries)
+        .map(|_| sample.vector_and_cluster())
+        .collect();
     let mut searches = Vec::new();
-    for (filter, percent) in FILTERS {
-        searches.push(search(&mut line, shard, (filter, percent), &queries, &vectors).await?);
+    for filter in FILTERS {
+        searches.push(search(&mut line, shard, filter, &queries, &vectors).await?);
     }
     let bytes_per_vector = shard.vector_bytes() as f64 / f64::from(options.count);
     Ok(VectorsReport {
@@ -144,13 +210,14 @@ fn create_statements(dimension: u32) -> Vec<String> {
     let mut statements = vec![
         format!("CREATE KEYSPACE perf WITH replication = {replication}"),
         format!(
-            "CREATE TABLE perf.vectors (p int PRIMARY KEY, v vector<float, {dimension}>, one int, ten int, half int)"
+            "CREATE TABLE perf.vectors (p int PRIMARY KEY, v vector<float, {dimension}>, one int, ten int, half int, \
+             cluster_group int)"
         ),
         "CREATE INDEX ON perf.vectors (v) USING 'sai' WITH OPTIONS = {'similarity_function': 'euclidean'}"
             .to_owned(),
     ];
-    let filters = FILTERS.iter().filter(|(name, _)| !name.is_empty());
-    statements.extend(filters.map(|(name, _)| format!("CREATE INDEX ON perf.vectors ({name}) USING 'sai'")));
+    let columns = SHARES.iter().map(|(column, _)| *column).chain(["cluster_group"]);
+    statements.extend(columns.map(|column| format!("CREATE INDEX ON perf.vectors ({column}) USING 'sai'")));
     statements
 }
 
@@ -173,30 +240,30 @@ fn execute(statement: &[u8], values: &[Vec<u8>]) -> io::Result<Vec<u8>> {
 async fn search(
     line: &mut Line,
     shard: &Rc<Shard>,
-    (filter, percent): (&str, u32),
-    queries: &[Vec<f32>],
-    vectors: &[Vec<f32>],
+    filter: Filter,
+    queries: &[Clustered],
+    vectors: &[Clustered],
 ) -> io::Result<SearchReport> {
-    let condition = match filter {
-        "" => String::new(),
-        filter => format!("WHERE {filter} = 1 "),
-    };
+    let condition = filter.condition();
     let text = format!("SELECT p FROM perf.vectors {condition}ORDER BY v ANN OF ? LIMIT {LIMIT}");
     let statement = line.prepare(shard, &text).await?;
     let mut answers = Vec::new();
     let begun = Instant::now();
-    for query in queries {
-        let request = execute(&statement, &[bytes_of(query)])?;
-        answers.push(line.ask(shard, &request).await?);
+    for (query, cluster) in queries {
+        let group = filter
+            .group_of(*cluster)
+            .map(|group| Vec::from(group.to_be_bytes()));
+        let values: Vec<Vec<u8>> = group.into_iter().chain([bytes_of(query)]).collect();
+        answers.push(line.ask(shard, &execute(&statement, &values)?).await?);
     }
     let took_s = begun.elapsed().as_secs_f64();
     let (mut found, mut wanted) = (0, 0);
-    for (query, answer) in queries.iter().zip(&answers) {
+    for ((query, query_cluster), answer) in queries.iter().zip(&answers) {
         let rows = rows_of(answer)?;
         let mut exact: Vec<(f32, u32)> = (0..)
             .zip(vectors)
-            .filter(|(row, _)| matches(*row, percent))
-            .map(|(row, vector)| (-SIMILARITY.closeness(query, vector), row))
+            .filter(|(row, (_, cluster))| filter.accepts(*row, *cluster, *query_cluster))
+            .map(|(row, (vector, _))| (-SIMILARITY.closeness(query, vector), row))
             .collect();
         exact.sort_by(|left, right| left.0.total_cmp(&right.0));
         exact.truncate(LIMIT);
@@ -204,7 +271,7 @@ async fn search(
         found += exact.iter().filter(|(_, row)| rows.contains(row)).count();
     }
     Ok(SearchReport {
-        matching_percent: percent,
+        rows: filter.to_string(),
         queries_per_s: queries.len() as f64 / took_s,
         recall: found as f64 / wanted.max(1) as f64,
     })
@@ -237,8 +304,8 @@ impl fmt::Display for VectorsReport {
         for search in &self.searches {
             write!(
                 formatter,
-                "\n{} % match: {:.0} queries/s, recall@{LIMIT} {:.4}",
-                search.matching_percent, search.queries_per_s, search.recall
+                "\n{}: {:.0} queries/s, recall@{LIMIT} {:.4}",
+                search.rows, search.queries_per_s, search.recall
             )?;
         }
         Ok(())

@@ -283,7 +283,11 @@ fn of_two_vectors_of_one_timestamp_either_leads_to_the_row() {
         node.gather(&predicates, EVERYTHING);
         for vector in &vectors {
             let found = node.search_among(vector, &predicates).unwrap();
-            assert_eq!(found[0], (key.clone(), packed(&[7, 0])), "gathered before: {gathers_before}");
+            assert_eq!(
+                found[0],
+                (key.clone(), packed(&[7, 0])),
+                "gathered before: {gathers_before}"
+            );
             assert!(found.len() < 40, "{}", found.len());
         }
     }

@@ -12,6 +12,7 @@ mod disk_calls_of_shards;
 mod disk_faults;
 mod dropped_columns;
 mod every_format;
+mod filtered_vectors;
 mod full_log;
 mod guardrails;
 mod held_up_shard;
