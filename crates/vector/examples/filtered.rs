@@ -46,12 +46,20 @@ fn main() {
                 continue;
             }
             let (mut steered, mut filtered) = (Total::default(), Total::default());
-            for (query, cluster) in &queries {
+            for (index, (query, cluster)) in queries.iter().enumerate() {
                 let nodes = sampled.set(kind, percent, *cluster);
                 let exact = sampled.nearest(query, (0..count as u32).filter(|node| nodes.contains(*node)));
-                // One after the other, so that both have the same of the processor.
-                sampled.search(query, &nodes, &exact, percent < 100, &mut steered);
-                sampled.search(query, &nodes, &exact, false, &mut filtered);
+                let mut search = |is_steered: bool, total: &mut Total| {
+                    sampled.search(query, &nodes, &exact, is_steered && percent < 100, total);
+                };
+                // In turns, and in both orders: what the first has brought into caches the second one finds there.
+                if index % 2 == 0 {
+                    search(true, &mut steered);
+                    search(false, &mut filtered);
+                } else {
+                    search(false, &mut filtered);
+                    search(true, &mut steered);
+                }
             }
             println!(
                 "{percent} % {kind}: {}; filtered afterwards: {}",

@@ -31,7 +31,7 @@ const DETOURS_SHARE_FULL: f64 = 0.25;
 
 /// By how much farther from the query nodes that are looked for have to be found, compared with others, than their share lets
 /// expect, for the beam to be widened.
-const SPARSE_FACTOR: f64 = 2.0;
+const SPARSE_FACTOR: f64 = 1.5;
 
 /// How much wider it is then.
 const SPARSE_WIDER: usize = 8;

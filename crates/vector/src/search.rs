@@ -5,6 +5,9 @@ use crate::graph::Graph;
 use crate::near::{Near, NodeSet};
 use crate::walk::{Walk, nearer};
 
+/// Nodes of a scan whose codes are loaded at once.
+const SCANNED_TOGETHER: usize = 16;
+
 /// A search, in steps between which vectors may be added, linked and removed. What is added after it began is not found.
 #[derive(Debug)]
 pub struct Search {
@@ -92,19 +95,7 @@ impl Search {
                         self.end_walk(graph);
                     }
                 }
-                Stage::Scan { from } => {
-                    let filter = self.walk.filter.as_ref();
-                    match filter.and_then(|filter| filter.nodes().next_from(from)) {
-                        Some(node) => {
-                            if !self.taken.contains(node) {
-                                self.walk.scan(graph, &self.code, node);
-                            }
-                            *units_left = units_left.saturating_sub(graph.comparison_units());
-                            self.stage = Stage::Scan { from: node + 1 };
-                        }
-                        None => self.stage = Stage::Done,
-                    }
-                }
+                Stage::Scan { from } => self.scan(graph, from, units_left),
                 Stage::Unlinked => match self.unlinked.next() {
                     Some(node) => {
                         self.walk.meet(graph, &self.code, node);
@@ -114,6 +105,31 @@ impl Search {
                 },
             }
         }
+    }
+
+    fn scan(&mut self, graph: &Graph, from: u32, units_left: &mut u32) {
+        let Some(filter) = &self.walk.filter else {
+            self.stage = Stage::Done;
+            return;
+        };
+        let mut nodes = [0; SCANNED_TOGETHER];
+        let (mut count, mut next) = (0, from);
+        while count < nodes.len()
+            && let Some(node) = filter.nodes().next_from(next)
+        {
+            nodes[count] = node;
+            (count, next) = (count + 1, node + 1);
+        }
+        let nodes = &nodes[..count];
+        graph.codes.load(nodes);
+        for node in nodes.iter().filter(|node| !self.taken.contains(**node)) {
+            self.walk.scan(graph, &self.code, *node);
+        }
+        *units_left = units_left.saturating_sub(count as u32 * graph.comparison_units());
+        self.stage = match count < SCANNED_TOGETHER {
+            true => Stage::Done,
+            false => Stage::Scan { from: next },
+        };
     }
 
     fn begin_scan(&mut self) {

@@ -27,7 +27,9 @@ pub(crate) struct Walk {
     pub nearest: BinaryHeap<Near>,
     /// All that were compared, for a walk that goes on with a wider beam.
     compared: Vec<Near>,
-    /// Room for neighbours that the filter leaves out.
+    /// Room for neighbours that are not known yet.
+    unknown: Vec<u32>,
+    /// Room for those that the filter leaves out.
     detours: Vec<u32>,
 }
 
@@ -69,6 +71,18 @@ impl Walk {
         let near = graph.near(code, node);
         self.compared.push(near);
         self.keep(graph, near);
+    }
+
+    /// Looks at nodes whose codes are likely to lie apart.
+    fn meet_all(&mut self, graph: &Graph, code: &[u8], nodes: &[u32]) {
+        let mut unknown = std::mem::take(&mut self.unknown);
+        unknown.clear();
+        unknown.extend(nodes.iter().filter(|node| !self.visited.contains(**node)));
+        graph.codes.load(&unknown);
+        for node in &unknown {
+            self.meet(graph, code, *node);
+        }
+        self.unknown = unknown;
     }
 
     /// Compares a node that no path is to lead on from.
@@ -128,9 +142,7 @@ impl Walk {
             let passed = match self.filter.as_ref().map(Filter::way) {
                 Some(Way::Detours) => self.pass_with_detours(graph, code, next.node),
                 _ => {
-                    for neighbour in graph.links.of(self.layer, next.node) {
-                        self.meet(graph, code, *neighbour);
-                    }
+                    self.meet_all(graph, code, graph.links.of(self.layer, next.node));
                     1
                 }
             };
@@ -237,7 +249,7 @@ impl Walk {
             + self.passed.memory_bytes()
             + (self.frontier.capacity() + self.nearest.capacity() + self.compared.capacity())
                 * size_of::<Near>()
-            + self.detours.capacity() * size_of::<u32>()
+            + (self.detours.capacity() + self.unknown.capacity()) * size_of::<u32>()
     }
 }
 
