@@ -49,7 +49,7 @@ fn main() {
             for (index, (query, cluster)) in queries.iter().enumerate() {
                 let nodes = sampled.set(kind, percent, *cluster);
                 let exact = sampled.nearest(query, (0..count as u32).filter(|node| nodes.contains(*node)));
-                let mut search = |is_steered: bool, total: &mut Total| {
+                let search = |is_steered: bool, total: &mut Total| {
                     sampled.search(query, &nodes, &exact, is_steered && percent < 100, total);
                 };
                 // In turns, and in both orders: what the first has brought into caches the second one finds there.

@@ -40,9 +40,9 @@ const SPARSE_WIDER: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Filter {
     nodes: NodeSet,
-    /// What a walk may cost before it is given up for a scan.
+    /// The cost at which a walk is given up for a scan.
     cost_max: u64,
-    /// Of the nodes of the graph.
+    /// Share of the nodes of the graph.
     share: f64,
     way: Way,
 }

@@ -58,6 +58,19 @@ impl Links {
         &list[1..][..list[0] as usize]
     }
 
+    /// Loads lists that are gone through next, all at once, as [`Codes::load`](crate::codes::Codes::load).
+    #[inline]
+    pub fn load(&self, layer: u8, nodes: &[u32]) {
+        const LINE_NODES: usize = 64 / size_of::<u32>();
+        let mut loaded = 0;
+        for node in nodes {
+            for neighbour in self.of(layer, *node).iter().step_by(LINE_NODES) {
+                loaded ^= neighbour;
+            }
+        }
+        std::hint::black_box(loaded);
+    }
+
     fn ground(&self, node: u32) -> &[u32] {
         let extent = 1 + self.ground_max;
         &self.chunks[node as usize / CHUNK_NODES][node as usize % CHUNK_NODES * extent..][..extent]

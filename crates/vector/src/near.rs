@@ -102,7 +102,7 @@ impl NodeSet {
     }
 
     /// Returns the first node from one on.
-    pub fn next_from(&self, node: u32) -> Option<u32> {
+    pub(crate) fn next_from(&self, node: u32) -> Option<u32> {
         let first = node as usize / 64;
         let behind = self.0.get(first)? & (u64::MAX << (node % 64));
         let rest = self.0[first + 1..].iter().copied();
@@ -112,7 +112,7 @@ impl NodeSet {
     }
 
     /// Returns whether each node below a number is in this set or the other, or not in the third.
-    pub fn covers_with(&self, other: &NodeSet, count: u32, wanted: Option<&NodeSet>) -> bool {
+    pub(crate) fn covers_with(&self, other: &NodeSet, count: u32, wanted: Option<&NodeSet>) -> bool {
         let word = |set: &NodeSet, index: usize| set.0.get(index).copied().unwrap_or(0);
         let wanted = |index: usize| wanted.map_or(u64::MAX, |wanted| word(wanted, index));
         let missing = |index: usize| !(word(self, index) | word(other, index)) & wanted(index);

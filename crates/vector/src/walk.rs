@@ -29,7 +29,8 @@ pub(crate) struct Walk {
     compared: Vec<Near>,
     /// Room for neighbours that are not known yet.
     unknown: Vec<u32>,
-    /// Room for those that the filter leaves out.
+    /// Room for those that pass the filter, and for the others.
+    accepted: Vec<u32>,
     detours: Vec<u32>,
 }
 
@@ -159,16 +160,22 @@ impl Walk {
     /// Looks at the neighbours that are looked for, and in place of the others at theirs (Patel, Kraft, Guestrin, Zaharia:
     /// ACORN, 2024). Returns at the neighbours of how many nodes.
     fn pass_with_detours(&mut self, graph: &Graph, code: &[u8], node: u32) -> u32 {
-        let compared_before = self.compared.len();
+        let mut accepted = std::mem::take(&mut self.accepted);
         let mut detours = std::mem::take(&mut self.detours);
+        accepted.clear();
         detours.clear();
         for neighbour in graph.links.of(self.layer, node) {
-            if self.accepts(graph, *neighbour) {
-                self.meet(graph, code, *neighbour);
-            } else if !self.visited.contains(*neighbour) {
-                detours.push(*neighbour);
+            if self.visited.contains(*neighbour) {
+                continue;
+            }
+            match self.accepts(graph, *neighbour) {
+                true => accepted.push(*neighbour),
+                false => detours.push(*neighbour),
             }
         }
+        let compared_before = self.compared.len();
+        self.meet_all(graph, code, &accepted);
+        graph.links.load(self.layer, &detours);
         let mut passed = 1;
         for detour in &detours {
             // As many as it has neighbours at most: more lead to the same.
@@ -177,11 +184,10 @@ impl Walk {
             }
             passed += 1;
             self.visited.set(*detour);
-            for neighbour in graph.links.of(self.layer, *detour) {
-                if self.accepts(graph, *neighbour) {
-                    self.meet(graph, code, *neighbour);
-                }
-            }
+            let neighbours = graph.links.of(self.layer, *detour).iter().copied();
+            accepted.clear();
+            accepted.extend(neighbours.filter(|neighbour| self.accepts(graph, *neighbour)));
+            self.meet_all(graph, code, &accepted);
             if let Some(twin) = graph.twins.first_of(*detour) {
                 self.meet(graph, code, twin);
             }
@@ -193,7 +199,7 @@ impl Walk {
                 self.meet(graph, code, *detour);
             }
         }
-        self.detours = detours;
+        (self.accepted, self.detours) = (accepted, detours);
         passed
     }
 
@@ -249,7 +255,8 @@ impl Walk {
             + self.passed.memory_bytes()
             + (self.frontier.capacity() + self.nearest.capacity() + self.compared.capacity())
                 * size_of::<Near>()
-            + (self.detours.capacity() + self.unknown.capacity()) * size_of::<u32>()
+            + (self.accepted.capacity() + self.detours.capacity() + self.unknown.capacity())
+                * size_of::<u32>()
     }
 }
 

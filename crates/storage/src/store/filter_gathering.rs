@@ -140,7 +140,7 @@ fn bound(token: Token, side: Side) -> PartitionBound<'static> {
 }
 
 impl Table {
-    /// What is gathered under a predicate; `None` where nothing can be.
+    /// Progress of the set of a predicate; `None` where nothing can be gathered.
     fn gathered_filter(
         &mut self,
         request: &NearestRequest<'_>,

@@ -41,7 +41,7 @@ pub(crate) struct FilterSets {
 #[derive(Debug)]
 pub(crate) struct FilterSet {
     predicate: IndexPredicate,
-    /// What the predicate is on.
+    /// The column that the predicate is on.
     column: ColumnId,
     nodes: NodeSet,
     /// Nodes from here on were added since it was begun, and are as good as in it.

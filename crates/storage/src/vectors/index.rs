@@ -24,7 +24,7 @@ pub(crate) struct VectorIndex {
     pub options: VectorOptions,
     pub dimension: usize,
     pub content: Content,
-    /// What searches are narrowed to.
+    /// Sets of nodes that searches are narrowed to.
     pub filters: FilterSets,
     /// Changes whenever nodes get other numbers.
     pub generation: u64,

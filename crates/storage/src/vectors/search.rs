@@ -9,7 +9,7 @@ use helenus_vector::{Near, NodeSet, Search};
 
 use super::index::VectorIndex;
 
-/// What one query looks for on one shard.
+/// A query for the nearest rows, as far as one shard knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct NearestRequest<'q> {
     pub table: TableId,
