@@ -6,7 +6,9 @@
 //! - Where they are more than a seventh of all, the walk goes over all nodes and keeps those that are looked for
 //!   ([`Way::Routes`]). It takes longer the fewer they are. Where the query's neighbourhood is of other nodes, its beam is widened:
 //!   that far from a query many are almost equally near.
-//! - Below that it goes from one of them to the next, over those between ([`Way::Detours`]), with a wider beam: paths that were made
+//! - Below that it looks first at what is nearest to the query ([`Way::Probe`]). Where many of that are looked for, as where a filter
+//!   and the query are about the same, it goes on over all nodes.
+//! - Else it goes from one of them to the next, over those between ([`Way::Detours`]), with a wider beam: paths that were made
 //!   for all nodes lead less straight to some.
 //!
 //! The numbers are measured: `docs/decisions/0024-vectors.md`.
@@ -29,6 +31,12 @@ const ROUTES_SHARE_MIN: f64 = 0.15;
 /// Share of all nodes from which on a beam is as wide as without filter, for a walk from one node that is looked for to the next.
 const DETOURS_SHARE_FULL: f64 = 0.25;
 
+/// Beam of a walk that looks at what is nearest to the query: a tenth of what a walk with detours costs.
+const PROBE_BEAM: usize = 24;
+
+/// Share of what is nearest to the query from which on a walk goes over all nodes.
+const PROBED_SHARE_MIN: f64 = 0.5;
+
 /// By how much farther from the query nodes that are looked for have to be found, compared with others, than their share lets
 /// expect, for the beam to be widened.
 const SPARSE_FACTOR: f64 = 1.5;
@@ -45,6 +53,8 @@ pub(crate) struct Filter {
     /// Share of the nodes of the graph.
     share: f64,
     way: Way,
+    /// Beam of the search, for a walk over all nodes.
+    beam: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +62,12 @@ pub(crate) enum Way {
     Scan,
     Routes,
     Detours,
+    /// Over all nodes, for which [`Filter::decide`] then has routes or detours.
+    Probe,
 }
 
 impl Filter {
-    /// Returns the filter, and the beam that is to be searched with instead of the one given.
+    /// Returns the filter, and the beam that is to be begun with instead of the one given.
     pub fn new(graph: &Graph, nodes: NodeSet, beam: usize) -> (Self, usize) {
         let count = u64::from(nodes.count());
         let share = count as f64 / f64::from(graph.len().max(1));
@@ -64,15 +76,17 @@ impl Filter {
             false => (Way::Detours, detours_beam(share, beam)),
         };
         let scanned_max = walk_beam as u64 * COMPARED_PER_BEAM * SCANNED_PER_COMPARED;
-        let (way, beam) = match count <= scanned_max {
-            true => (Way::Scan, beam),
-            false => (walk, walk_beam),
+        let (way, first_beam) = match walk {
+            _ if count <= scanned_max => (Way::Scan, beam),
+            Way::Detours => (Way::Probe, PROBE_BEAM.min(beam)),
+            walk => (walk, walk_beam),
         };
         let filter = Filter {
             cost_max: count / GIVEN_UP_PART,
+            beam,
             ..Filter::by(graph, nodes, way)
         };
-        (filter, beam)
+        (filter, first_beam)
     }
 
     /// Goes one way to its end.
@@ -83,7 +97,19 @@ impl Filter {
             cost_max: u64::MAX,
             share: f64::from(count) / f64::from(graph.len().max(1)),
             way,
+            beam: 0,
         }
+    }
+
+    /// Chooses the way by how many of those nearest to the query are looked for; the beam of the walk that goes on.
+    pub fn decide(&mut self, looked_for: usize, nearest: usize) -> usize {
+        let is_about_the_query = looked_for as f64 >= nearest as f64 * PROBED_SHARE_MIN;
+        let (way, beam) = match is_about_the_query {
+            true => (Way::Routes, self.beam),
+            false => (Way::Detours, detours_beam(self.share, self.beam)),
+        };
+        self.way = way;
+        beam
     }
 
     pub fn nodes(&self) -> &NodeSet {

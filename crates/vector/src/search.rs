@@ -139,6 +139,9 @@ impl Search {
     }
 
     fn end_walk(&mut self, graph: &Graph) {
+        if self.walk.decide_way(graph, &self.code) {
+            return;
+        }
         if !std::mem::replace(&mut self.is_sparseness_known, true) && self.walk.widen_where_sparse(graph) {
             return;
         }

@@ -121,7 +121,8 @@ impl Walk {
     #[inline]
     fn accepts(&self, graph: &Graph, node: u32) -> bool {
         let filter = self.filter.as_ref();
-        graph.is_live(node) && filter.is_none_or(|filter| filter.nodes().contains(node))
+        graph.is_live(node)
+            && filter.is_none_or(|filter| filter.way() == Way::Probe || filter.nodes().contains(node))
     }
 
     /// Walks for as many units; whether the walk is over.
@@ -201,6 +202,25 @@ impl Walk {
         }
         (self.accepted, self.detours) = (accepted, detours);
         passed
+    }
+
+    /// Goes on the way that what it has found suggests, if it was to find that out; whether it was.
+    pub fn decide_way(&mut self, graph: &Graph, code: &[u8]) -> bool {
+        let Some(filter) = self.filter.as_mut().filter(|filter| filter.way() == Way::Probe) else {
+            return false;
+        };
+        let is_looked_for = |near: &&Near| filter.nodes().contains(near.node);
+        let looked_for = self.nearest.iter().filter(is_looked_for).count();
+        let beam = filter.decide(looked_for, self.nearest.len());
+        if filter.way() == Way::Detours {
+            // From each of the others that it has met it would look for detours.
+            let (from, cost) = (self.compared.iter().min().map(|near| near.node), self.cost);
+            self.begin(graph, code, self.layer, beam, from.as_slice());
+            self.cost = cost;
+        } else {
+            self.widen(graph, beam);
+        }
+        true
     }
 
     /// Goes on with a wider beam where those that are looked for lie farther away than others; whether they do.
