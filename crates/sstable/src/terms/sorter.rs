@@ -133,13 +133,32 @@ impl TermFileBuilder {
         Ok(())
     }
 
-    /// Writes the file, durable but for its name. `identity` is that of the SSTable.
+    /// Writes the file, durable but for its name, which it gets last: one that a power cut has torn is nobody's. `identity` is that of the
+    /// SSTable.
     pub fn finish(mut self, identity: u64) -> Result<TermFileInfo, TermFileError> {
         let _absent = self.disk.remove(&self.path);
         if self.runs > 0 {
             self.spill()?;
         }
-        let mut writer = TermFileWriter::create(&*self.disk, self.path.clone())?;
+        let unnamed = run_path(&self.path, self.runs);
+        let written = self.write(&unnamed, identity);
+        let named = written.and_then(|info| match self.disk.rename(&unnamed, &self.path) {
+            Ok(()) => Ok(info),
+            Err(source) => Err(WriteError::Io {
+                file: unnamed.clone(),
+                source,
+            }
+            .into()),
+        });
+        if named.is_err() {
+            let _left_to_the_next_start = self.disk.remove(&unnamed);
+        }
+        self.remove_runs();
+        named
+    }
+
+    fn write(&mut self, path: &Path, identity: u64) -> Result<TermFileInfo, TermFileError> {
+        let mut writer = TermFileWriter::create(&*self.disk, path.to_path_buf())?;
         if self.runs > 0 {
             self.merge(&mut writer)?;
         } else {
@@ -150,7 +169,6 @@ impl TermFileBuilder {
             }
         }
         let (disk_bytes, entries) = writer.finish(identity, self.flags)?;
-        self.remove_runs();
         Ok(TermFileInfo { entries, disk_bytes })
     }
 

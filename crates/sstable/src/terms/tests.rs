@@ -7,7 +7,7 @@ use std::sync::Arc;
 use helenus_rows::clustering::{ClusteringComparator, Side, push_component};
 use helenus_schema::ClusteringOrder;
 use helenus_types::{CqlType, Token};
-use helenus_vfs::{Disk, MemoryDisk};
+use helenus_vfs::{Disk, Fault, FaultKind, MemoryDisk, Operation, SimulatedDisk};
 
 use super::*;
 use crate::block::page_cache::PageCache;
@@ -306,4 +306,41 @@ fn damaged_pages_with_right_checksums_end() {
             let _found = file.cursor(&cache).seek(head);
         }
     }
+}
+
+/// The power failed between the writes of a file and its sync. Its end was there and a page in its middle was not, and the next start told
+/// its operator of damage where nothing was broken.
+#[test]
+fn a_file_has_its_name_once_all_of_it_is_durable() {
+    let simulated = Arc::new(SimulatedDisk::new(1));
+    let disk: Arc<dyn Disk> = simulated.clone();
+    let folder = Path::new("/table");
+    disk.create_dir_all(folder).unwrap();
+    let path = folder.join("index-00000000000000000000000000000007-da-1-bti.db");
+    let comparator = comparator();
+    let names = || -> Vec<String> {
+        let entries = disk.list(folder).unwrap();
+        entries.into_iter().map(|entry| entry.name).collect()
+    };
+    let build = || {
+        let mut builder = TermFileBuilder::new(&disk, &path, &comparator);
+        let place = TermPlace {
+            token: Token(1),
+            key: b"key",
+            clustering: None,
+        };
+        builder.push(b"term", false, place).unwrap();
+        builder.finish(IDENTITY)
+    };
+    for operation in [Operation::Sync, Operation::Rename] {
+        simulated.inject(Fault {
+            operation,
+            after: 0,
+            kind: FaultKind::Error,
+        });
+        assert!(build().is_err());
+        assert_eq!(names(), [""; 0], "{operation:?}");
+    }
+    build().unwrap();
+    assert_eq!(names(), [path.file_name().unwrap().to_str().unwrap()]);
 }
