@@ -108,15 +108,16 @@ async fn measure(options: &IndexesOptions) -> io::Result<IndexesReport> {
         ]
     };
     let rows_written_per_s = fill(&mut client, insert, options.rows, row).await?;
+    let mut reports = Vec::new();
+    for question in questions_of_rows(options) {
+        reports.push(ask(options, &mut client, question).await?.0);
+    }
+    // Not before: while their graph is built, other questions would be charged for it.
     let mut sample = Sample::descriptors(options.dimension as usize, CLUSTERS, options.seed);
     let vectors: Vec<Vec<f32>> = (0..options.vectors).map(|_| sample.vector()).collect();
     let insert = "INSERT INTO perf_indexes.vectors (p, v) VALUES (?, ?)";
     let vector = |place: u32| vec![place.to_be_bytes().to_vec(), bytes_of(&vectors[place as usize])];
     let vectors_written_per_s = fill(&mut client, insert, options.vectors, vector).await?;
-    let mut reports = Vec::new();
-    for question in questions_of_rows(options) {
-        reports.push(ask(options, &mut client, question).await?.0);
-    }
     let asked: Vec<Vec<f32>> = (0..options.questions).map(|_| sample.vector()).collect();
     let nearest = Question {
         name: "the nearest ten",
