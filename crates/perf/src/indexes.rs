@@ -210,21 +210,7 @@ async fn fill(
         for number in numbers {
             push(client, 0, &statement, &row(*number))?;
         }
-        client.send().await?;
-        let (mut answered, mut refused) = (0, None);
-        while answered < numbers.len() {
-            client
-                .receive(|_, opcode, body| {
-                    answered += 1;
-                    if opcode != Opcode::Result {
-                        refused = Some(String::from_utf8_lossy(body).into_owned());
-                    }
-                })
-                .await?;
-        }
-        if let Some(error) = refused {
-            return Err(io::Error::other(format!("{insert}: {error}")));
-        }
+        client.receive_results(numbers.len()).await?;
     }
     Ok(f64::from(count) / begun.elapsed().as_secs_f64())
 }

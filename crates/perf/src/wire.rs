@@ -193,22 +193,7 @@ async fn prepare_table(client: &mut WireClient, keys: u32) -> io::Result<()> {
         for key in next..next + count {
             push_request(client, 0, true, &statement_id, &u64::from(key).to_be_bytes())?;
         }
-        client.send().await?;
-        let mut answered = 0;
-        let mut refused = None;
-        while answered < count {
-            client
-                .receive(|_, opcode, body| {
-                    answered += 1;
-                    if opcode != Opcode::Result {
-                        refused = Some(String::from_utf8_lossy(body).into_owned());
-                    }
-                })
-                .await?;
-        }
-        if let Some(error) = refused {
-            return Err(io::Error::other(format!("filling the table: {error}")));
-        }
+        client.receive_results(count as usize).await?;
         next += count;
     }
     Ok(())

@@ -118,6 +118,22 @@ impl WireClient {
         Ok(())
     }
 
+    /// Sends the requests of the output, so many, and reads their answers; an error where one of them is no RESULT.
+    pub async fn receive_results(&mut self, count: usize) -> io::Result<()> {
+        self.send().await?;
+        let (mut answered, mut refused) = (0, None);
+        while answered < count {
+            self.receive(|_, opcode, body| {
+                answered += 1;
+                if opcode != Opcode::Result {
+                    refused = Some(String::from_utf8_lossy(body).into_owned());
+                }
+            })
+            .await?;
+        }
+        refused.map_or(Ok(()), |error| Err(io::Error::other(error)))
+    }
+
     /// One read, then `answer` for each whole response: stream, opcode, body.
     pub async fn receive(&mut self, mut answer: impl FnMut(i16, Opcode, &[u8])) -> io::Result<()> {
         if self.stream.read_buf(self.received.tail()).await? == 0 {

@@ -37,43 +37,29 @@ pub(crate) enum PlaceBound<'b> {
 
 impl<'b> PlaceBound<'b> {
     pub fn before(place: &TermPlace<'b>) -> Self {
-        match *place {
-            TermPlace { token, key: [], .. } => PlaceBound::BeforeToken(token),
-            TermPlace {
-                token,
-                key,
-                clustering: None,
-            } => PlaceBound::BeforePartition(token, key),
-            TermPlace {
-                token,
-                key,
-                clustering: Some(prefix),
-            } => PlaceBound::Within {
-                token,
-                key,
-                prefix,
-                side: Side::Before,
-            },
-        }
+        PlaceBound::beside(place, Side::Before)
     }
 
     pub fn behind(place: &TermPlace<'b>) -> Self {
-        match *place {
-            TermPlace { token, key: [], .. } => PlaceBound::BehindToken(token),
-            TermPlace {
-                token,
-                key,
-                clustering: None,
-            } => PlaceBound::BehindPartition(token, key),
-            TermPlace {
-                token,
-                key,
-                clustering: Some(prefix),
-            } => PlaceBound::Within {
+        PlaceBound::beside(place, Side::After)
+    }
+
+    fn beside(place: &TermPlace<'b>, side: Side) -> Self {
+        let TermPlace {
+            token,
+            key,
+            clustering,
+        } = *place;
+        match (key, clustering, side) {
+            ([], _, Side::Before) => PlaceBound::BeforeToken(token),
+            ([], _, Side::After) => PlaceBound::BehindToken(token),
+            (key, None, Side::Before) => PlaceBound::BeforePartition(token, key),
+            (key, None, Side::After) => PlaceBound::BehindPartition(token, key),
+            (key, Some(prefix), side) => PlaceBound::Within {
                 token,
                 key,
                 prefix,
-                side: Side::After,
+                side,
             },
         }
     }
