@@ -64,6 +64,9 @@ pub(crate) fn push_entry_term(out: &mut Vec<u8>, key: (&CqlType, &[u8]), value: 
 }
 
 fn is_too_long(cql_type: &CqlType, text: &TextOptions, value: &[u8]) -> bool {
+    if value.len() <= DECIMAL_BYTES_MAX {
+        return false;
+    }
     let bytes_max = match has_decimal(cql_type) {
         true => DECIMAL_BYTES_MAX,
         false => TRANSLATED_BYTES_MAX,

@@ -137,18 +137,19 @@ impl Guardrails {
         let mut warnings = Vec::new();
         for (what, product) in [("partition key", partition), ("clustering key", clustering)] {
             let product = product.unwrap_or(0);
+            let Some(exceeded) = self.in_select_cartesian_product.exceeded_by(product) else {
+                continue;
+            };
             let produces =
-                format_args!("cartesian product of the IN restrictions on {what} produces {product} values")
-                    .to_string();
-            match self.in_select_cartesian_product.exceeded_by(product) {
-                None => {}
-                Some(Exceeded::Fail(fail)) => {
+                format!("cartesian product of the IN restrictions on {what} produces {product} values");
+            match exceeded {
+                Exceeded::Fail(fail) => {
                     let text = format!(
                         "Aborting query because the {produces}, this exceeds fail threshold of {fail}."
                     );
                     return Err(violated("in_select_cartesian_product", &text));
                 }
-                Some(Exceeded::Warn(warn)) => warnings.push(format!(
+                Exceeded::Warn(warn) => warnings.push(format!(
                     "Guardrail in_select_cartesian_product violated: The {produces}, this exceeds warning threshold \
                      of {warn}."
                 )),

@@ -45,6 +45,7 @@ mod schema_change;
 mod schema_guardrails;
 mod schema_owner;
 mod sealed_partitions;
+mod select_at_once;
 mod sending;
 mod service;
 mod session;

@@ -116,6 +116,9 @@ impl Shard {
         let (session, table) = (statement.request.session, &plan.table.name);
         let other = self.other_owner_of(plan, values, options, &mut scratch);
         drop(scratch);
+        if self.answers_at_once(statement, plan, values, options)? {
+            return Ok(());
+        }
         let Some(owner) = other else {
             self.context.trace(session, || {
                 format!("Executing query on {table} on the shards that have its partitions")
@@ -136,7 +139,7 @@ impl Shard {
     }
 
     /// Returns whether a read goes the general way, whatever its plan: its client may have to be warned, or it is SERIAL.
-    fn takes_long_way(&self, options: &QueryOptions<'_>) -> bool {
+    pub(crate) fn takes_long_way(&self, options: &QueryOptions<'_>) -> bool {
         let page_rows_unwarned = self.context.page_rows_unwarned();
         let page_rows = options.page_rows();
         page_rows.is_some_and(|rows| u64::from(rows) > page_rows_unwarned) || options.consistency.is_serial()
@@ -430,7 +433,7 @@ impl Shard {
     }
 
     /// Warnings of what is known before anything is read; an error where a guardrail forbids it.
-    fn warnings_of(
+    pub(crate) fn warnings_of(
         &self,
         plan: &SelectPlan,
         execution: &SelectExecution<'_>,

@@ -402,3 +402,57 @@ fn handles_are_for_any_thread() {
     assert_eq!(count.read::<(i64,)>().unwrap(), [(200,)]);
     node.stop();
 }
+
+/// Statements are known by the time that they take: with this, none does.
+#[derive(Debug)]
+struct StandingClock(SystemClock);
+
+impl Clock for StandingClock {
+    fn wall_us(&self) -> i64 {
+        self.0.wall_us()
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        0
+    }
+}
+
+fn selects_at_once(handle: &Handle) -> f64 {
+    let text = "SELECT value FROM system_views.node_metrics WHERE name = 'helenus_selects_at_once_total'";
+    let answer = block_on(handle.query(text, ())).unwrap();
+    answer
+        .read::<(f64,)>()
+        .unwrap()
+        .iter()
+        .map(|(value,)| value)
+        .sum()
+}
+
+/// A row that is found by an index took the queue, the task and the memory of a long read, and three times the instructions.
+#[test]
+fn a_select_that_has_been_short_is_answered_in_the_turn_that_it_arrives_in() {
+    let (node, handle) = with_table_on(NodeOptions {
+        shard_count: 1,
+        clock: Arc::new(StandingClock(SystemClock::new())),
+        ..options()
+    });
+    run(&handle, "CREATE INDEX ON k.t (v) USING 'sai'");
+    let insert = block_on(handle.prepare("INSERT INTO k.t (p, c, v) VALUES (?, ?, ?)")).unwrap();
+    for p in 0..3_000_i32 {
+        block_on(handle.execute(&insert, (p, 1_i32, format!("value {p}")))).unwrap();
+    }
+    let by_index = block_on(handle.prepare("SELECT p FROM k.t WHERE v = ?")).unwrap();
+    for p in 0..40_i32 {
+        let answer = block_on(handle.execute(&by_index, (format!("value {p}"),))).unwrap();
+        assert_eq!(answer.read::<(i32,)>().unwrap(), [(p,)]);
+    }
+    let short = selects_at_once(&handle);
+    assert!(short >= 39.0, "{short} of 40");
+    let all = block_on(handle.prepare("SELECT p FROM k.t")).unwrap();
+    for _ in 0..40 {
+        let answer = block_on(handle.execute(&all, ())).unwrap();
+        assert_eq!(answer.read::<(i32,)>().unwrap().len(), 3_000);
+    }
+    assert_eq!(selects_at_once(&handle), short, "a scan of several steps");
+    node.stop();
+}

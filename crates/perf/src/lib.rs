@@ -5,6 +5,7 @@ pub mod compaction;
 pub mod compaction_rows;
 mod cpu_time;
 pub mod fast_forward;
+pub mod indexed;
 pub mod indexes;
 pub mod reads;
 pub mod refusing;

@@ -221,7 +221,7 @@ fn create_statements(dimension: u32) -> Vec<String> {
     statements
 }
 
-fn execute(statement: &[u8], values: &[Vec<u8>]) -> io::Result<Vec<u8>> {
+pub(crate) fn execute(statement: &[u8], values: &[Vec<u8>]) -> io::Result<Vec<u8>> {
     let mut parameters = QueryParameters::new(Consistency::One);
     parameters.skip_metadata = true;
     let values: Vec<Value<'_>> = values.iter().map(|value| Value::Bytes(value)).collect();

@@ -21,6 +21,9 @@ use crate::CqlError;
 use crate::execute::QueryOptions;
 use crate::term::{BoundValues, EvaluationContext, FetchedRow};
 
+/// Room for an answer of a few rows without their metadata.
+const ANSWER_BYTES: usize = 256;
+
 /// Index of a target among those of its statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TargetIndex(usize);
@@ -83,7 +86,7 @@ impl<'a> SelectExecution<'a> {
         options: &'a QueryOptions<'a>,
         bound: BoundSelect,
     ) -> Self {
-        let mut output = Vec::new();
+        let mut output = Vec::with_capacity(ANSWER_BYTES);
         let metadata = plan.result.for_version(options.version);
         let writer = RowsWriter::begin(&mut output, metadata, options.metadata_form);
         let progress = SelectProgress {

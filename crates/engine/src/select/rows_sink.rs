@@ -15,6 +15,9 @@ use super::row_view::RowView;
 use super::shard_rows::{ShardRead, ShardRows};
 use super::top_rows::TopRows;
 
+/// Room for a few rows: it is made for the first.
+const FIRST_ROWS_BYTES: usize = 128;
+
 /// Filters and limits rows as they come, and keeps what is fetched of them.
 pub(super) struct RowsSink<'p> {
     plan: &'p SelectPlan,
@@ -155,6 +158,9 @@ impl RowsSink<'_> {
             return ControlFlow::Continue(());
         }
         let mut bytes = std::mem::take(&mut self.rows.bytes);
+        if self.rows.count == 0 {
+            bytes.reserve(FIRST_ROWS_BYTES);
+        }
         self.fetch(&mut bytes, clustering, row);
         self.rows.bytes = bytes;
         self.rows.count += 1;

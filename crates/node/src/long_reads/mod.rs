@@ -38,6 +38,9 @@ const LARGE_NS_MIN: u64 = 1_000_000;
 /// below it.
 const TRIED_AT_ONCE_NS_MAX: u64 = 30_000;
 
+/// Cost that is learned of a try in vain: of reads that never end at once about one in eight is tried.
+const TRIED_IN_VAIN_NS: u64 = 8 * TRIED_AT_ONCE_NS_MAX;
+
 /// Time that the lanes take of the shard before its connections have their turn, in ns.
 const SLICE_NS: u64 = 500_000;
 

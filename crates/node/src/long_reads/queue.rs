@@ -10,7 +10,10 @@ use helenus_transport::fair_share::{ClientId, Offer};
 use helenus_transport::request_memory::{Account, Held, NoMemory};
 
 use super::executor::Started;
-use super::{COST_UNKNOWN_NS, LongRead, LongWork, TRIED_AT_ONCE_NS_MAX, Tag, WAITING_BYTES, WholeRead};
+use super::{
+    COST_UNKNOWN_NS, LongRead, LongWork, TRIED_AT_ONCE_NS_MAX, TRIED_IN_VAIN_NS, Tag, WAITING_BYTES,
+    WholeRead,
+};
 use crate::deadline::{no_memory, not_begun_in_time};
 use crate::forward::OwnedExecution;
 use crate::rate_limit::RateLimits;
@@ -39,6 +42,21 @@ impl Reader {
     fn is_known_as_long(&self, statement: &PreparedId) -> bool {
         self.learned_cost(statement)
             .is_some_and(|cost| cost.cost_ns > TRIED_AT_ONCE_NS_MAX)
+    }
+
+    /// Returns whether a read has been so short that it may be tried before others have their turns.
+    pub(crate) fn is_known_as_short(&self, statement: &PreparedId) -> bool {
+        self.learned_cost(statement)
+            .is_some_and(|cost| cost.cost_ns <= TRIED_AT_ONCE_NS_MAX)
+    }
+
+    /// A read that was tried before others had their turns has not come to its end: too many such are not tried.
+    pub(crate) fn learn_tried_in_vain(&self, statement: &PreparedId) {
+        let cost = LearnedCost {
+            cost_ns: TRIED_IN_VAIN_NS,
+            was_tried: true,
+        };
+        self.prepared.borrow_mut().learn_cost(statement, cost);
     }
 
     /// Any SELECT, on as many shards as it takes, when its turn comes. `begun` has what was brought already for a read of one

@@ -28,6 +28,7 @@ pub(crate) struct ShardMetrics {
     pub(super) read_cost: Cell<ReadCost>,
     sstables_opened: Cell<u64>,
     pub(super) read_suspensions: Cell<u64>,
+    pub(super) selects_at_once: Cell<u64>,
 }
 
 impl ShardMetrics {
@@ -47,6 +48,7 @@ impl ShardMetrics {
             read_cost: Cell::default(),
             sstables_opened: Cell::default(),
             read_suspensions: Cell::default(),
+            selects_at_once: Cell::default(),
         }
     }
 
@@ -121,6 +123,10 @@ impl ShardMetrics {
         cost.add(of_read.cost);
         self.read_cost.set(cost);
         add(&self.sstables_opened, u64::from(of_read.sstables_touched));
+    }
+
+    pub(crate) fn count_select_at_once(&self) {
+        add(&self.selects_at_once, 1);
     }
 
     pub(crate) fn count_suspension(&self) {

@@ -110,6 +110,13 @@ pub const METRICS: &[Metric] = &[
         source: Source::Shards(|shard| shard.read_suspensions as f64),
     },
     Metric {
+        name: "helenus_selects_at_once_total",
+        kind: Counter,
+        unit: Unit::Count,
+        help: "SELECTs of many partitions that were answered in the turn that they arrived in.",
+        source: Source::Shards(|shard| shard.selects_at_once as f64),
+    },
+    Metric {
         name: "helenus_long_reads_waiting",
         kind: Gauge,
         unit: Unit::Count,

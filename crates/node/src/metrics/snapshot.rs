@@ -34,6 +34,7 @@ pub struct MetricsSnapshot {
     pub read_cost: ReadCost,
     /// How often reads let others go first: for the disk, or because they are long.
     pub read_suspensions: u64,
+    pub selects_at_once: u64,
     pub prepared_statements: u64,
     pub prepared_statements_evicted: u64,
     /// Executions of prepared statements, and statements that came as text; those of batches count as neither.
@@ -108,6 +109,7 @@ impl ShardMetrics {
             expired_rows_deleted: self.expired_rows_deleted.get(),
             read_cost: self.read_cost.get(),
             read_suspensions: self.read_suspensions.get(),
+            selects_at_once: self.selects_at_once.get(),
             prepared_statements: gauges.prepared_statements,
             prepared_statements_evicted: gauges.prepared_statements_evicted,
             prepared_executed: self.prepared_executed.get(),

@@ -23,11 +23,16 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    fn of(place: TermPlace<'_>) -> Self {
-        Candidate {
-            token: place.token,
-            key: place.key.to_vec(),
-            clustering: place.clustering.map(<[u8]>::to_vec),
+    fn set(&mut self, place: &TermPlace<'_>) {
+        self.token = place.token;
+        self.key.clear();
+        self.key.extend_from_slice(place.key);
+        match (place.clustering, &mut self.clustering) {
+            (Some(clustering), Some(before)) => {
+                before.clear();
+                before.extend_from_slice(clustering);
+            }
+            (clustering, before) => *before = clustering.map(<[u8]>::to_vec),
         }
     }
 
@@ -54,10 +59,19 @@ pub(crate) enum Search {
 pub(crate) struct Candidates<'a> {
     comparator: &'a ClusteringComparator,
     predicates: Vec<Vec<TermStream<'a>>>,
+    /// What is looked for in all of them.
+    target: Candidate,
 }
 
 /// How many entries are passed for one unit of a step.
 const ENTRIES_PER_UNIT: u32 = 8;
+/// How many that lie side by side take as long as one that is searched for.
+const ENTRIES_PASSED_PER_SEARCHED: u32 = 16;
+
+/// Cost of passing entries, as that of a search.
+fn entries_searched(entries: usize) -> u32 {
+    (entries as u32).div_ceil(ENTRIES_PASSED_PER_SEARCHED)
+}
 
 impl<'a> Candidates<'a> {
     /// Takes the sources of each predicate. At least one predicate.
@@ -65,7 +79,20 @@ impl<'a> Candidates<'a> {
         Candidates {
             comparator,
             predicates,
+            target: Candidate {
+                token: Token::MINIMUM,
+                key: Vec::new(),
+                clustering: None,
+            },
         }
+    }
+
+    /// Moves to what does not lie before a bound, and not back.
+    pub fn seek_forward(&mut self, bound: &PlaceBound<'_>) -> Result<(), ReadError> {
+        for stream in self.predicates.iter_mut().flatten() {
+            stream.seek_forward(bound, self.comparator)?;
+        }
+        Ok(())
     }
 
     /// Moves to what does not lie before a bound.
@@ -81,14 +108,27 @@ impl<'a> Candidates<'a> {
     pub fn next(&mut self, units_max: u32) -> Result<(Search, u32), ReadError> {
         let mut passed = 0;
         loop {
-            let Some(target) = self.target() else {
+            let Some(token) = self.token() else {
                 return Ok((Search::End, passed / ENTRIES_PER_UNIT));
             };
+            let before = passed;
+            let bound = PlaceBound::BeforeToken(token);
+            for stream in self.predicates.iter_mut().flatten() {
+                if stream.token().is_some_and(|at| at < token) {
+                    passed += entries_searched(stream.seek_forward(&bound, self.comparator)?);
+                }
+            }
+            if passed > before && passed / ENTRIES_PER_UNIT < units_max {
+                continue;
+            }
+            if !self.find_target() {
+                return Ok((Search::End, passed / ENTRIES_PER_UNIT));
+            }
             if passed / ENTRIES_PER_UNIT >= units_max {
-                return Ok((Search::Paused(target), units_max));
+                return Ok((Search::Paused(self.target.clone()), units_max));
             }
             passed += 1;
-            let place = target.place();
+            let place = self.target.place();
             let bound = PlaceBound::before(&place);
             let mut is_met = true;
             for streams in &mut self.predicates {
@@ -99,36 +139,45 @@ impl<'a> Candidates<'a> {
                 }
                 is_met = false;
                 for stream in streams {
-                    if stream
-                        .place()
-                        .is_some_and(|place| bound.is_behind(&place, self.comparator))
-                    {
-                        passed += 1;
-                        stream.seek(&bound, self.comparator)?;
-                    }
+                    passed += entries_searched(stream.seek_forward(&bound, self.comparator)?);
                 }
             }
             if is_met {
-                self.pass(&target)?;
-                return Ok((Search::Found(target), passed / ENTRIES_PER_UNIT));
+                self.pass()?;
+                return Ok((Search::Found(self.target.clone()), passed / ENTRIES_PER_UNIT));
             }
         }
     }
 
-    /// The last of the places that predicates stand on: nothing matches before it.
-    fn target(&self) -> Option<Candidate> {
+    /// The last of the tokens that predicates stand on; `None` at the end of one.
+    fn token(&self) -> Option<Token> {
+        let mut last = Token::MINIMUM;
+        for streams in &self.predicates {
+            last = last.max(streams.iter().filter_map(TermStream::token).min()?);
+        }
+        Some(last)
+    }
+
+    /// Targets the last of the places that predicates stand on: nothing matches before it. False at the end of one.
+    fn find_target(&mut self) -> bool {
         let mut target: Option<TermPlace<'_>> = None;
         for streams in &self.predicates {
-            let first = first(streams, self.comparator)?;
+            let Some(first) = first(streams, self.comparator) else {
+                return false;
+            };
             if target.is_none_or(|target| compare(&target, &first, self.comparator).is_lt()) {
                 target = Some(first);
             }
         }
-        target.map(Candidate::of)
+        if let Some(target) = &target {
+            self.target.set(target);
+        }
+        target.is_some()
     }
 
-    fn pass(&mut self, candidate: &Candidate) -> Result<(), ReadError> {
-        let place = candidate.place();
+    /// Passes the target.
+    fn pass(&mut self) -> Result<(), ReadError> {
+        let place = self.target.place();
         for stream in self.predicates.iter_mut().flatten() {
             while stream
                 .place()

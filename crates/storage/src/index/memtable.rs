@@ -1,6 +1,7 @@
 //! The terms of a memtable's rows.
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::BTreeMap;
+use std::collections::btree_map::{Entry, Range};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use helenus_schema::IndexId;
 use helenus_sstable::terms::{TermFlags, TermPlace, push_partition, push_term};
 use helenus_types::Token;
 
+use super::head::EntryHead;
 use crate::memtable::{PackedRow, Rows};
 
 /// Overhead of the allocator for each allocation, in bytes.
@@ -40,7 +42,7 @@ pub struct MemtableTerms {
 #[derive(Debug, Default)]
 struct Entries {
     /// By head, as files of terms have them: the rows of the partition, or all of it where there are none.
-    by_head: BTreeMap<Box<[u8]>, Rows>,
+    by_head: BTreeMap<EntryHead, Rows>,
     flags: TermFlags,
     /// Room for one.
     head: Vec<u8>,
@@ -169,10 +171,18 @@ impl MemtableTerms {
     }
 
     /// The entries from a head on.
-    pub(super) fn entries_from(&self, head: &[u8]) -> btree_map::Range<'_, Box<[u8]>, Rows> {
-        self.entries
-            .by_head
-            .range::<[u8], _>((Bound::Included(head), Bound::Unbounded))
+    pub(super) fn entries_from(&self, head: &[u8]) -> Range<'_, EntryHead, Rows> {
+        let first = Bound::Included(EntryHead::new(head));
+        self.entries.by_head.range((first, Bound::Unbounded))
+    }
+}
+
+/// Memory of an entry without its rows. A B-tree node is about two thirds full.
+fn entry_bytes(head: &EntryHead) -> usize {
+    let in_node = (size_of::<(EntryHead, Rows)>() * 3).div_ceil(2);
+    match head.heap_bytes() {
+        0 => in_node,
+        bytes => in_node + bytes + ALLOCATION_OVERHEAD_BYTES,
     }
 }
 
@@ -185,18 +195,20 @@ impl Entries {
         push_term(&mut self.head, term);
         push_partition(&mut self.head, place.token, place.key);
         let row = |clustering| PackedRow::new(clustering, RowRef::EMPTY);
-        let Some(rows) = self.by_head.get_mut(&*self.head) else {
-            // A B-tree node is about two thirds full.
-            let entry_bytes = (size_of::<(Box<[u8]>, Rows)>() * 3).div_ceil(2);
-            let mut grown = entry_bytes + self.head.len() + ALLOCATION_OVERHEAD_BYTES;
-            let mut rows = Rows::Empty;
-            if let Some(clustering) = place.clustering {
-                let row = row(clustering);
-                grown += row.memory_bytes() + rows.insert(Default::default(), row);
+        let mut entry = match self.by_head.entry(EntryHead::new(&self.head)) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(entry) => {
+                let mut grown = entry_bytes(entry.key());
+                let mut rows = Rows::Empty;
+                if let Some(clustering) = place.clustering {
+                    let row = row(clustering);
+                    grown += row.memory_bytes() + rows.insert(Default::default(), row);
+                }
+                entry.insert(rows);
+                return grown;
             }
-            self.by_head.insert(self.head.as_slice().into(), rows);
-            return grown;
         };
+        let rows = entry.get_mut();
         match place.clustering {
             // All of the partition is a candidate already.
             Some(_) if rows.is_empty() => 0,

@@ -7,6 +7,7 @@
 
 mod build;
 mod candidates;
+mod head;
 mod memtable;
 mod range;
 mod stream;

@@ -70,7 +70,8 @@ impl RangePlaces {
                     .is_none_or(|last| head.get(..last.len()).unwrap_or(head) <= &**last)
             };
             for terms in &sources.memtables {
-                let entries = terms.entries_from(first).take_while(|(head, _)| is_in(head));
+                let entries = terms.entries_from(first).map(|(head, rows)| (head.bytes(), rows));
+                let entries = entries.take_while(|(head, _)| is_in(head));
                 for (head, rows) in entries {
                     let clusterings = rows.iter().map(|row| Some(row.clustering()));
                     let whole = rows.is_empty().then_some(None);
@@ -135,6 +136,10 @@ impl RangePlaces {
 
     pub fn get(&self, index: usize) -> Option<TermPlace<'_>> {
         Some(self.places.get(index)?.in_bytes(&self.bytes))
+    }
+
+    pub fn token(&self, index: usize) -> Option<Token> {
+        Some(self.places.get(index)?.token)
     }
 
     /// The first that does not lie before a bound.

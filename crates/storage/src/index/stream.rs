@@ -1,7 +1,7 @@
 //! The places under one term in one source, in the order of a scan.
 
 use std::cmp::Ordering;
-use std::collections::btree_map;
+use std::collections::btree_map::Range;
 
 use helenus_rows::clustering::{ClusteringComparator, Side};
 use helenus_sstable::Pages;
@@ -9,9 +9,16 @@ use helenus_sstable::error::ReadError;
 use helenus_sstable::terms::{TermCursor, TermFile, TermFlags, TermPlace, push_partition, push_term};
 use helenus_types::Token;
 
+use super::head::EntryHead;
 use super::memtable::MemtableTerms;
 use super::range::RangePlaces;
 use crate::memtable::{RowPosition, Rows};
+
+/// Entries of a file that are passed one by one before the place behind them is searched for: a search passes as many, half of an upper page
+/// and half of a page.
+const FILE_ENTRIES_PASSED_MAX: usize = 128;
+/// Of a memtable, or of a range that is gathered: a search compares as many.
+const MEMORY_ENTRIES_PASSED_MAX: usize = 16;
 
 /// All that a table has under one index.
 #[derive(Clone, Debug, Default)]
@@ -101,7 +108,14 @@ impl<'b> PlaceBound<'b> {
 
 /// Goes through the places of one source. None covers what comes behind it but for all of a partition or a token.
 #[derive(Debug)]
-pub(crate) enum TermStream<'a> {
+pub(crate) struct TermStream<'a> {
+    source: Source<'a>,
+    /// That of the place where it stands: almost all comparisons need no more.
+    token: Option<Token>,
+}
+
+#[derive(Debug)]
+enum Source<'a> {
     File(FileStream<'a>),
     Memtable(MemtableStream<'a>),
     Range { places: &'a RangePlaces, next: usize },
@@ -110,46 +124,94 @@ pub(crate) enum TermStream<'a> {
 impl<'a> TermStream<'a> {
     pub fn of_file(file: &'a TermFile, pages: Pages<'a>, term: &[u8]) -> Self {
         let prefix = prefix_of(term);
-        TermStream::File(FileStream {
+        Self::before(Source::File(FileStream {
             cursor: file.cursor(pages).within(&prefix),
             flags: file.flags(),
             prefix,
             head: Vec::new(),
             is_there: false,
-        })
+        }))
     }
 
     pub fn of_memtable(terms: &'a MemtableTerms, term: &[u8]) -> Self {
-        TermStream::Memtable(MemtableStream {
+        Self::before(Source::Memtable(MemtableStream {
             terms,
             prefix: prefix_of(term),
             head: Vec::new(),
-            entries: terms.entries_from(&[]),
+            entries: None,
             current: None,
             position: RowPosition::default(),
-        })
+        }))
     }
 
     pub fn of_range(places: &'a RangePlaces) -> Self {
-        TermStream::Range { places, next: 0 }
+        Self::before(Source::Range { places, next: 0 })
+    }
+
+    fn before(source: Source<'a>) -> Self {
+        TermStream { source, token: None }
     }
 
     /// Where it stands; `None` at the end, and before the first [`Self::seek`].
     pub fn place(&self) -> Option<TermPlace<'_>> {
-        match self {
-            TermStream::File(stream) => stream.place(),
-            TermStream::Memtable(stream) => stream.place(),
-            TermStream::Range { places, next } => places.get(*next),
+        match &self.source {
+            _ if self.token.is_none() => None,
+            Source::File(stream) => stream.place(),
+            Source::Memtable(stream) => stream.place(),
+            Source::Range { places, next } => places.get(*next),
         }
     }
 
+    /// The token of its place.
+    #[inline]
+    pub fn token(&self) -> Option<Token> {
+        self.token
+    }
+
     pub fn advance(&mut self) -> Result<(), ReadError> {
-        match self {
-            TermStream::File(stream) => stream.advance()?,
-            TermStream::Memtable(stream) => stream.advance(),
-            TermStream::Range { next, .. } => *next += 1,
-        }
+        self.token = match &mut self.source {
+            Source::File(stream) => {
+                stream.advance()?;
+                stream.token()
+            }
+            Source::Memtable(stream) => {
+                stream.advance();
+                stream.token()
+            }
+            Source::Range { places, next } => {
+                *next += 1;
+                places.token(*next)
+            }
+        };
         Ok(())
+    }
+
+    /// As [`Self::seek`], from where it stands and not back: what is near is not searched for. Returns how many entries it has passed.
+    pub fn seek_forward(
+        &mut self,
+        bound: &PlaceBound<'_>,
+        comparator: &ClusteringComparator,
+    ) -> Result<usize, ReadError> {
+        let passed_max = match self.source {
+            Source::File(_) => FILE_ENTRIES_PASSED_MAX,
+            Source::Memtable(_) | Source::Range { .. } => MEMORY_ENTRIES_PASSED_MAX,
+        };
+        let token = bound.token();
+        for passed in 0..passed_max {
+            let is_behind = match self.token {
+                None => false,
+                Some(at) if at != token => at < token,
+                Some(_) => self
+                    .place()
+                    .is_some_and(|place| bound.is_behind(&place, comparator)),
+            };
+            if !is_behind {
+                return Ok(passed);
+            }
+            self.advance()?;
+        }
+        self.seek(bound, comparator)?;
+        Ok(passed_max)
     }
 
     /// Moves to the first place that does not lie before a bound.
@@ -158,11 +220,20 @@ impl<'a> TermStream<'a> {
         bound: &PlaceBound<'_>,
         comparator: &ClusteringComparator,
     ) -> Result<(), ReadError> {
-        match self {
-            TermStream::File(stream) => stream.seek(bound)?,
-            TermStream::Memtable(stream) => stream.seek(bound, comparator),
-            TermStream::Range { places, next } => *next = places.first_from(bound, comparator),
-        }
+        self.token = match &mut self.source {
+            Source::File(stream) => {
+                stream.seek(bound)?;
+                stream.token()
+            }
+            Source::Memtable(stream) => {
+                stream.seek(bound, comparator);
+                stream.token()
+            }
+            Source::Range { places, next } => {
+                *next = places.first_from(bound, comparator);
+                places.token(*next)
+            }
+        };
         Ok(())
     }
 }
@@ -200,13 +271,18 @@ fn looks_for_token(flags: TermFlags, bound: &PlaceBound<'_>) -> bool {
     flags.has_tokens && !matches!(bound, PlaceBound::BeforeToken(_) | PlaceBound::BehindToken(_))
 }
 
+/// The token of a head whose term is known.
+#[inline]
+fn token_in(head: &[u8], prefix: &[u8]) -> Option<Token> {
+    let token = head.strip_prefix(prefix)?.first_chunk::<8>()?;
+    Some(Token((u64::from_be_bytes(*token) ^ 1 << 63).cast_signed()))
+}
+
 /// Takes a head apart whose term is known.
 fn place_of<'h>(head: &'h [u8], prefix: &[u8], clustering: Option<&'h [u8]>) -> Option<TermPlace<'h>> {
-    let rest = head.strip_prefix(prefix)?;
-    let (token, key) = rest.split_first_chunk::<8>()?;
     Some(TermPlace {
-        token: Token((u64::from_be_bytes(*token) ^ 1 << 63).cast_signed()),
-        key,
+        token: token_in(head, prefix)?,
+        key: head.get(prefix.len() + 8..)?,
         clustering,
     })
 }
@@ -224,6 +300,11 @@ impl FileStream<'_> {
     fn place(&self) -> Option<TermPlace<'_>> {
         let place = || place_of(self.cursor.head(), &self.prefix, self.cursor.clustering());
         self.is_there.then(place)?
+    }
+
+    fn token(&self) -> Option<Token> {
+        self.is_there
+            .then(|| token_in(self.cursor.head(), &self.prefix))?
     }
 
     fn advance(&mut self) -> Result<(), ReadError> {
@@ -263,7 +344,8 @@ pub(crate) struct MemtableStream<'a> {
     terms: &'a MemtableTerms,
     prefix: Vec<u8>,
     head: Vec<u8>,
-    entries: btree_map::Range<'a, Box<[u8]>, Rows>,
+    /// `None` before the first search.
+    entries: Option<Range<'a, EntryHead, Rows>>,
     current: Option<(&'a [u8], &'a Rows)>,
     position: RowPosition,
 }
@@ -273,6 +355,10 @@ impl MemtableStream<'_> {
         let (head, rows) = self.current?;
         let clustering = rows.get(self.position).map(|row| row.clustering());
         place_of(head, &self.prefix, clustering)
+    }
+
+    fn token(&self) -> Option<Token> {
+        token_in(self.current?.0, &self.prefix)
     }
 
     fn advance(&mut self) {
@@ -288,7 +374,8 @@ impl MemtableStream<'_> {
     }
 
     fn next_entry(&mut self) {
-        self.current = self.entries.next().map(|(head, rows)| (&**head, rows));
+        let next = self.entries.as_mut().and_then(Iterator::next);
+        self.current = next.map(|(head, rows)| (head.bytes(), rows));
         self.position = RowPosition::default();
     }
 
@@ -300,7 +387,7 @@ impl MemtableStream<'_> {
                 &self.prefix,
                 &PlaceBound::BeforeToken(bound.token()),
             );
-            self.entries = self.terms.entries_from(&self.head);
+            self.entries = Some(self.terms.entries_from(&self.head));
             self.next_entry();
             if self
                 .place()
@@ -313,7 +400,7 @@ impl MemtableStream<'_> {
             self.current = None;
             return;
         }
-        self.entries = self.terms.entries_from(&self.head);
+        self.entries = Some(self.terms.entries_from(&self.head));
         self.next_entry();
         if let (PlaceBound::Within { prefix, side, .. }, Some((head, rows))) = (*bound, self.current)
             && head == self.head

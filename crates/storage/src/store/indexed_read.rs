@@ -175,7 +175,7 @@ impl<'a> TableRead<'a> {
             let walk = if candidate.key.is_empty() {
                 self.read_token(candidate.token, &parts, &mut search, current, answer)?
             } else if is_before {
-                search.seek(&place_bound(&part.start))?;
+                search.seek_forward(&place_bound(&part.start))?;
                 continue;
             } else {
                 self.read_found(candidate, &mut search, current, answer)?
@@ -351,7 +351,7 @@ impl<'a> TableRead<'a> {
             false => self.scan(&spans, current, answer)?,
         };
         if walk == Walk::Over {
-            search.seek(&PlaceBound::BehindToken(token))?;
+            search.seek_forward(&PlaceBound::BehindToken(token))?;
             if current.token == before {
                 // Else the state stands behind what was read.
                 answer.state.searched_to = token.0.checked_add(1).map(Token);
@@ -411,16 +411,17 @@ impl CandidateSearch<'_> {
         Ok(found)
     }
 
-    fn seek(&mut self, bound: &PlaceBound<'_>) -> Result<(), ReadError> {
+    /// Moves on to what does not lie before a bound.
+    fn seek_forward(&mut self, bound: &PlaceBound<'_>) -> Result<(), ReadError> {
         self.next = None;
-        self.candidates.seek(bound)
+        self.candidates.seek_forward(bound)
     }
 
     /// All of a partition was read.
     fn pass_partition(&mut self, token: Token, key: &[u8]) -> Result<(), ReadError> {
         match &self.next {
             Some(next) if (next.token, &*next.key) != (token, key) => Ok(()),
-            _ => self.seek(&PlaceBound::BehindPartition(token, key)),
+            _ => self.seek_forward(&PlaceBound::BehindPartition(token, key)),
         }
     }
 }

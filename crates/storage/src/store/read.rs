@@ -352,6 +352,14 @@ impl<'a> TableRead<'a> {
         answer: &mut Answer<'_, S>,
     ) -> Result<Walk, ReadError> {
         let reversed = self.command.reversed;
+        if self.table.is_in_active() {
+            let Some(partition) = self.table.active.partition(token, key) else {
+                return Ok(answer.nothing_left(&passed));
+            };
+            let comparator = &self.table.layout.comparator;
+            let mut cursor = MemtableCursor::new(partition, comparator, slices, reversed);
+            return answer.partition(token, key, &mut cursor, passed);
+        }
         let read = PartitionRead {
             table: self.table,
             pages: self.pages,

@@ -9,6 +9,7 @@ use clap::Args;
 use helenus_perf::canned;
 use helenus_perf::compaction::{self, CompactionOptions, Shape};
 use helenus_perf::fast_forward::DataSet;
+use helenus_perf::indexed::{self, IndexedOptions, Operation};
 use helenus_perf::indexes::{self, IndexesOptions};
 use helenus_perf::reads::{self, ReadKind, ReadsOptions};
 use helenus_perf::refusing;
@@ -85,6 +86,33 @@ impl SimpleQueryArguments {
             concurrency: self.concurrency,
         };
         report(simple_query::run(&options, &COUNTER), self.json)
+    }
+}
+
+#[derive(Args)]
+pub struct IndexedArguments {
+    #[arg(long, value_enum)]
+    operation: Operation,
+    #[arg(long, default_value_t = 20_000)]
+    operations: u64,
+    #[arg(long, default_value_t = 10_000)]
+    rows: u32,
+    /// Rows and terms lie in an SSTable whose pages are in memory.
+    #[arg(long)]
+    flush: bool,
+    #[arg(long)]
+    json: bool,
+}
+
+impl IndexedArguments {
+    pub fn run(self) -> ExitCode {
+        let options = IndexedOptions {
+            operation: self.operation,
+            operations: self.operations,
+            rows: self.rows,
+            flush: self.flush,
+        };
+        report(indexed::run(&options, &COUNTER), self.json)
     }
 }
 

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    CannedArguments, CompactionArguments, IndexesArguments, ReadsArguments, RefusingArguments,
-    SimpleQueryArguments, VectorsArguments, WireArguments,
+    CannedArguments, CompactionArguments, IndexedArguments, IndexesArguments, ReadsArguments,
+    RefusingArguments, SimpleQueryArguments, VectorsArguments, WireArguments,
 };
 use crate::fast_forward::FastForwardArguments;
 
@@ -38,6 +38,8 @@ enum PerfCommand {
     Compaction(CompactionArguments),
     /// How fast vectors are taken in, linked and searched by a shard, and how much searches find.
     Vectors(VectorsArguments),
+    /// One kind of read or write of a table with indexes, in process.
+    Indexed(IndexedArguments),
     /// Questions to storage-attached indexes, of vectors too, on any CQL server.
     Indexes(IndexesArguments),
     /// A server that answers everything with the same bytes: the floor to compare with.
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
     match CommandLine::parse().command {
         PerfCommand::Compaction(arguments) => arguments.run(),
         PerfCommand::Reads(arguments) => arguments.run(),
+        PerfCommand::Indexed(arguments) => arguments.run(),
         PerfCommand::Indexes(arguments) => arguments.run(),
         PerfCommand::FastForward(arguments) => fast_forward::run(&arguments),
         PerfCommand::Canned(arguments) => arguments.run(),

@@ -1,0 +1,92 @@
+//! SELECTs of many partitions that turn out to be short: where a statement has been, it is answered in the turn that it arrives in,
+//! without the queue, the task and the memory of a long read.
+//!
+//! A read of a row by an index costs half of what it does on the general way. What does not end in one step has been tried in vain, and
+//! takes its turn; a statement of which that happens often is seldom tried.
+
+use helenus_engine::CqlError;
+use helenus_engine::execute::QueryOptions;
+use helenus_engine::select::{SelectExecution, SelectPlan};
+use helenus_engine::term::BoundValues;
+use helenus_protocol::Opcode;
+use helenus_protocol::frame::EnvelopeFlags;
+use helenus_storage::read_state::ReadProgress;
+
+use crate::execution::Statement;
+use crate::session::RequestContext;
+use crate::shard::Shard;
+
+impl Shard {
+    /// Answers a SELECT if it ends in one step; whether it did.
+    pub(crate) fn answers_at_once(
+        &self,
+        statement: &Statement<'_>,
+        plan: &SelectPlan,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<bool, CqlError> {
+        if !self.may_answer_at_once(statement, plan, values, options) {
+            return Ok(false);
+        }
+        let is_answered = self.try_at_once(statement, plan, values, options)?;
+        match is_answered {
+            true => self.context.metrics.count_select_at_once(),
+            false => self.reader.learn_tried_in_vain(&statement.prepared.id),
+        }
+        Ok(is_answered)
+    }
+
+    fn try_at_once(
+        &self,
+        statement: &Statement<'_>,
+        plan: &SelectPlan,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<bool, CqlError> {
+        let bound = plan.bind(values, options, 1)?;
+        let mut execution = SelectExecution::of_bound(plan, values, options, bound);
+        if !self.warnings_of(plan, &execution, options)?.is_empty() {
+            return Ok(false);
+        }
+        while let Some(read) = execution.next_read()? {
+            let mut reading = plan.read_on_shard(options, read);
+            let progress = reading.step(&mut self.reader.counting_store())?;
+            let ReadProgress::Done = progress else {
+                return Ok(false);
+            };
+            let rows = reading.finish();
+            if execution.is_long_to_absorb(&rows) {
+                return Ok(false);
+            }
+            execution.absorb(rows)?;
+        }
+        if execution.is_long_to_finish() || !execution.take_warnings().is_empty() {
+            return Ok(false);
+        }
+        let body = execution.finish()?;
+        let RequestContext { session, stream, .. } = statement.request;
+        session.try_respond(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+            out.extend_from_slice(&body);
+            Ok::<_, CqlError>(true)
+        })?;
+        Ok(true)
+    }
+
+    /// Returns whether all is on this shard, what is done for each partition is not, and the statement has been short.
+    fn may_answer_at_once(
+        &self,
+        statement: &Statement<'_>,
+        plan: &SelectPlan,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> bool {
+        self.context.options.shard_count == 1
+            && plan.is_range_scan()
+            && plan.warning().is_none()
+            && self.reader.is_known_as_short(&statement.prepared.id)
+            && !self.reader.disk_is_busy.get()
+            && !self.takes_long_way(options)
+            && !statement.request.session.conversation.is_traced()
+            && !plan.is_long_to_bind(values)
+    }
+}
