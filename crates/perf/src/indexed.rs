@@ -25,7 +25,7 @@ const WARM_UP: u32 = 200;
 /// Different questions.
 const QUESTIONS: u32 = 1_000;
 const OPERATIONS_PER_TURN: u64 = 100;
-/// Of RESULT of rows without metadata: how many there are.
+/// Place of the number of rows in a frame of RESULT without metadata.
 const ROW_COUNT_AT: usize = 9 + 12;
 
 /// A hundredth as fast as time: a shard goes by how long a statement takes, which under a counter of instructions is as much longer.

@@ -170,12 +170,12 @@ fn select(graph: &Graph, near: &[Near], count_max: usize, units_left: &mut u32) 
 }
 
 fn link_back(graph: &mut Graph, layer: u8, of: u32, to: u32, units_left: &mut u32) {
-    let links = graph.links.of(layer, of);
     let max = graph.links.max(layer);
+    let mut links: Vec<u32> = graph.links.of(layer, of).collect();
     if links.contains(&to) {
         return;
     }
-    let mut links: Vec<u32> = links.iter().copied().chain([to]).collect();
+    links.push(to);
     if links.len() > max {
         let code = graph.codes.get(of);
         let mut near: Vec<Near> = links

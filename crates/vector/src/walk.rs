@@ -75,10 +75,10 @@ impl Walk {
     }
 
     /// Looks at nodes whose codes are likely to lie apart.
-    fn meet_all(&mut self, graph: &Graph, code: &[u8], nodes: &[u32]) {
+    fn meet_all(&mut self, graph: &Graph, code: &[u8], nodes: impl Iterator<Item = u32>) {
         let mut unknown = std::mem::take(&mut self.unknown);
         unknown.clear();
-        unknown.extend(nodes.iter().filter(|node| !self.visited.contains(**node)));
+        unknown.extend(nodes.filter(|node| !self.visited.contains(*node)));
         graph.codes.load(&unknown);
         for node in &unknown {
             self.meet(graph, code, *node);
@@ -166,16 +166,16 @@ impl Walk {
         accepted.clear();
         detours.clear();
         for neighbour in graph.links.of(self.layer, node) {
-            if self.visited.contains(*neighbour) {
+            if self.visited.contains(neighbour) {
                 continue;
             }
-            match self.accepts(graph, *neighbour) {
-                true => accepted.push(*neighbour),
-                false => detours.push(*neighbour),
+            match self.accepts(graph, neighbour) {
+                true => accepted.push(neighbour),
+                false => detours.push(neighbour),
             }
         }
         let compared_before = self.compared.len();
-        self.meet_all(graph, code, &accepted);
+        self.meet_all(graph, code, accepted.iter().copied());
         graph.links.load(self.layer, &detours);
         let mut passed = 1;
         for detour in &detours {
@@ -185,10 +185,10 @@ impl Walk {
             }
             passed += 1;
             self.visited.set(*detour);
-            let neighbours = graph.links.of(self.layer, *detour).iter().copied();
+            let neighbours = graph.links.of(self.layer, *detour);
             accepted.clear();
             accepted.extend(neighbours.filter(|neighbour| self.accepts(graph, *neighbour)));
-            self.meet_all(graph, code, &accepted);
+            self.meet_all(graph, code, accepted.iter().copied());
             if let Some(twin) = graph.twins.first_of(*detour) {
                 self.meet(graph, code, twin);
             }
@@ -290,6 +290,6 @@ pub(crate) fn nearer(
 ) -> Option<Near> {
     let neighbours = graph.links.of(layer, from.node);
     *units_left = units_left.saturating_sub(1 + neighbours.len() as u32 * graph.comparison_units());
-    let nearest = neighbours.iter().map(|node| graph.near(code, *node)).min()?;
+    let nearest = neighbours.map(|node| graph.near(code, node)).min()?;
     (nearest.distance < from.distance).then_some(nearest)
 }

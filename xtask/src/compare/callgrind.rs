@@ -55,6 +55,20 @@ pub fn instructions_per_operation(
     Ok(count(many)?.saturating_sub(count(few)?) / (many - few).max(1))
 }
 
+/// Arguments of operations on a table with indexes, likewise.
+pub fn indexed(operation: &str, operations: &str) -> Vec<String> {
+    [
+        "indexed",
+        "--json",
+        "--operation",
+        operation,
+        "--operations",
+        operations,
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
 /// Arguments of operations on one node in process, from frame to frame.
 pub fn simple_query(flags: &[&str], operations: &str) -> Vec<String> {
     ["simple-query", "--json", "--operations", operations]

@@ -59,7 +59,7 @@ pub(crate) enum Search {
 pub(crate) struct Candidates<'a> {
     comparator: &'a ClusteringComparator,
     predicates: Vec<Vec<TermStream<'a>>>,
-    /// What is looked for in all of them.
+    /// The place that is looked for in all of them.
     target: Candidate,
 }
 

@@ -17,7 +17,7 @@ use crate::memtable::{RowPosition, Rows};
 /// Entries of a file that are passed one by one before the place behind them is searched for: a search passes as many, half of an upper page
 /// and half of a page.
 const FILE_ENTRIES_PASSED_MAX: usize = 128;
-/// Of a memtable, or of a range that is gathered: a search compares as many.
+/// The same for a memtable, or a range that is gathered: a search compares as many.
 const MEMORY_ENTRIES_PASSED_MAX: usize = 16;
 
 /// All that a table has under one index.

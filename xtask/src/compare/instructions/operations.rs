@@ -12,6 +12,9 @@ pub struct Arguments {
 
 const REPORT: &str = "docs/measurements/insns.md";
 
+/// Operations by indexes of the longer run.
+const INDEXED_OPERATIONS: u64 = 6_000;
+
 /// Operations whose allocations and tasks are counted.
 const COUNTED_OPERATIONS: &str = "200000";
 
@@ -98,6 +101,25 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
             figure("allocations_per_op"),
             figure("tasks_per_op")
         ));
+    }
+    report.push_str(
+        "\nOf a table of 10,000 rows with storage-attached indexes (`helenus-perf indexed`), in the memtable, one after the other:\n\n\
+         | | instructions/op | allocations/op |\n|---|---|---|\n",
+    );
+    for (name, operation) in [
+        ("write of a new row, no index", "write-unindexed"),
+        ("write of a new row, one index of a bigint", "write"),
+        ("a row by a value that no other has", "unique"),
+        ("100 rows of two conditions of a tenth each", "both"),
+        ("100 rows of a range", "range"),
+    ] {
+        eprintln!("{name}: two runs under callgrind");
+        let arguments = |operations: &str| callgrind::indexed(operation, operations);
+        let per_operation =
+            callgrind::instructions_per_operation(INDEXED_OPERATIONS / 3, INDEXED_OPERATIONS, arguments)?;
+        let counts = callgrind::report(&arguments("20000"))?;
+        let allocations = counts["allocations_per_op"].as_f64().unwrap_or_default();
+        report.push_str(&format!("| {name} | {per_operation} | {allocations:.2} |\n"));
     }
     files::publish(REPORT, &report)
 }
