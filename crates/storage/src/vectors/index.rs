@@ -344,8 +344,7 @@ impl Renewed {
             if from.graph.is_live(node) {
                 let row = from.rows.get(node);
                 let code = from.graph.code(node);
-                self.nodes
-                    .add(from.rows.row(node), code, row.timestamp_us, row.expires_at_s);
+                self.nodes.add(row.row, code, row.timestamp_us, row.expires_at_s);
             }
         }
         self.taken_to = end;

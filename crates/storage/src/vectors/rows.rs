@@ -4,10 +4,12 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use helenus_rows::deletion::NEVER_S;
+use helenus_types::value::vint::{read_unsigned_vint, read_vint, write_unsigned_vint, write_vint};
 
-/// Keys that lie in one piece of memory.
-const CHUNK_BYTES: usize = 64 << 10;
-/// Nodes that lie in one piece of memory.
+/// Rows that lie in one piece of memory. A longer one has a piece of its own.
+const PIECE_BYTES: usize = 64 << 10;
+/// Nodes whose places lie in one piece of memory.
 const CHUNK_NODES: usize = 1_024;
 /// Parts of the map from rows to nodes: each grows by itself, so that no insertion moves more than some thousand entries.
 const PARTS: usize = 256;
@@ -16,23 +18,42 @@ const PARTS: usize = 256;
 /// out those that are gone.
 #[derive(Debug)]
 pub(super) struct NodeRows {
-    keys: Vec<Vec<u8>>,
-    nodes: Vec<Vec<NodeRow>>,
+    /// Each row: twice the length of its key, plus one if it expires, and that of its clustering, both as vints; its timestamp, as a vint behind
+    /// the first; in four bytes when it expires, if it does; key and clustering.
+    pieces: Vec<Vec<u8>>,
+    chunks: Vec<Chunk>,
     by_row: Vec<HashTable<u32>>,
-    key_bytes: usize,
+    piece_bytes: usize,
+    first_timestamp_us: i64,
+    /// Room for one.
+    row: Vec<u8>,
 }
+
+#[derive(Debug)]
+struct Chunk {
+    /// The piece that rows were put into when it was begun.
+    first_piece: usize,
+    places: Vec<Place>,
+}
+
+/// Place of a row. Those of a chunk are in no more pieces than it has nodes.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Behind the first of its chunk.
+    piece: u16,
+    offset: u16,
+}
+
+const _: () = assert!(PIECE_BYTES <= 1 << 16 && CHUNK_NODES < 1 << 16);
 
 /// Data of a node beside its vector.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NodeRow {
+pub(super) struct NodeRow<'r> {
     /// Timestamp of the vector's cell.
     pub timestamp_us: i64,
     /// When that expires, in seconds since the Unix epoch.
     pub expires_at_s: u32,
-    chunk: u32,
-    offset: u32,
-    key_length: u16,
-    clustering_length: u32,
+    pub row: Row<'r>,
 }
 
 /// Partition key and clustering.
@@ -50,35 +71,46 @@ fn part_of(hash: u64) -> usize {
 impl NodeRows {
     pub fn new() -> Self {
         NodeRows {
-            keys: Vec::new(),
-            nodes: Vec::new(),
+            pieces: Vec::new(),
+            chunks: Vec::new(),
             by_row: (0..PARTS).map(|_| HashTable::new()).collect(),
-            key_bytes: 0,
+            piece_bytes: 0,
+            first_timestamp_us: 0,
+            row: Vec::new(),
         }
     }
 
     pub fn memory_bytes(&self) -> usize {
         const ENTRY_BYTES: usize = size_of::<u32>() + 1;
-        let nodes = self.nodes.len() * CHUNK_NODES * size_of::<NodeRow>();
+        let places = self.chunks.len() * CHUNK_NODES * size_of::<Place>();
         let rows: usize = self.by_row.iter().map(|part| part.capacity() * ENTRY_BYTES).sum();
-        self.key_bytes + nodes + rows
+        self.piece_bytes + places + rows
     }
 
-    pub fn get(&self, node: u32) -> NodeRow {
-        self.nodes[node as usize / CHUNK_NODES][node as usize % CHUNK_NODES]
+    pub fn get(&self, node: u32) -> NodeRow<'_> {
+        let chunk = &self.chunks[node as usize / CHUNK_NODES];
+        let Place { piece, offset } = chunk.places[node as usize % CHUNK_NODES];
+        let mut bytes = &self.pieces[chunk.first_piece + usize::from(piece)][usize::from(offset)..];
+        let mut length = || read_unsigned_vint(&mut bytes).unwrap_or_default() as usize;
+        let (key_length, clustering_length) = (length(), length());
+        let behind_us = read_vint(&mut bytes).unwrap_or_default();
+        let mut expires_at_s = NEVER_S;
+        if key_length % 2 == 1
+            && let Some((at_s, rest)) = bytes.split_first_chunk()
+        {
+            expires_at_s = u32::from_le_bytes(*at_s);
+            bytes = rest;
+        }
+        let (key, rest) = bytes.split_at(key_length / 2);
+        NodeRow {
+            timestamp_us: self.first_timestamp_us.wrapping_add(behind_us),
+            expires_at_s,
+            row: (key, &rest[..clustering_length]),
+        }
     }
 
     pub fn row(&self, node: u32) -> Row<'_> {
-        let NodeRow {
-            chunk,
-            offset,
-            key_length,
-            clustering_length,
-            ..
-        } = self.get(node);
-        let bytes = &self.keys[chunk as usize][offset as usize..];
-        let (key, rest) = bytes.split_at(usize::from(key_length));
-        (key, &rest[..clustering_length as usize])
+        self.get(node).row
     }
 
     /// The node of a row's newest vector.
@@ -90,39 +122,58 @@ impl NodeRows {
 
     /// Takes in the node after the last, which is that of its row from now on.
     pub fn push(&mut self, row @ (key, clustering): Row<'_>, timestamp_us: i64, expires_at_s: u32) {
-        let bytes = key.len() + clustering.len();
-        let has_room = self
-            .keys
+        if self.chunks.is_empty() {
+            self.first_timestamp_us = timestamp_us;
+        }
+        let mut bytes = std::mem::take(&mut self.row);
+        bytes.clear();
+        let expires = expires_at_s != NEVER_S;
+        write_unsigned_vint(&mut bytes, 2 * key.len() as u64 + u64::from(expires));
+        write_unsigned_vint(&mut bytes, clustering.len() as u64);
+        write_vint(&mut bytes, timestamp_us.wrapping_sub(self.first_timestamp_us));
+        if expires {
+            bytes.extend_from_slice(&expires_at_s.to_le_bytes());
+        }
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(clustering);
+        let (piece, offset) = self.put(&bytes);
+        self.row = bytes;
+        if self
+            .chunks
             .last()
-            .is_some_and(|chunk| chunk.len() + bytes <= chunk.capacity());
-        if !has_room {
-            let chunk = Vec::with_capacity(bytes.max(CHUNK_BYTES));
-            self.key_bytes += chunk.capacity();
-            self.keys.push(chunk);
+            .is_none_or(|chunk| chunk.places.len() == CHUNK_NODES)
+        {
+            self.chunks.push(Chunk {
+                first_piece: piece,
+                places: Vec::with_capacity(CHUNK_NODES),
+            });
         }
-        let chunk_index = self.keys.len() - 1;
-        let chunk = &mut self.keys[chunk_index];
-        let node_row = NodeRow {
-            timestamp_us,
-            expires_at_s,
-            chunk: chunk_index as u32,
-            offset: chunk.len() as u32,
-            // Keys are at most 64 KiB, clusterings at most that for each column.
-            key_length: key.len() as u16,
-            clustering_length: clustering.len() as u32,
-        };
-        chunk.extend_from_slice(key);
-        chunk.extend_from_slice(clustering);
-        match self.nodes.last_mut().filter(|chunk| chunk.len() < CHUNK_NODES) {
-            Some(chunk) => chunk.push(node_row),
-            None => {
-                let mut chunk = Vec::with_capacity(CHUNK_NODES);
-                chunk.push(node_row);
-                self.nodes.push(chunk);
-            }
-        }
-        let node = ((self.nodes.len() - 1) * CHUNK_NODES + self.nodes.last().map_or(0, Vec::len) - 1) as u32;
+        let chunks_before = self.chunks.len() - 1;
+        let chunk = &mut self.chunks[chunks_before];
+        let node = (chunks_before * CHUNK_NODES + chunk.places.len()) as u32;
+        chunk.places.push(Place {
+            piece: (piece - chunk.first_piece) as u16,
+            offset,
+        });
         self.map(row, node);
+    }
+
+    /// Puts the bytes of a row behind the last; returns its piece, and where it is in that.
+    fn put(&mut self, bytes: &[u8]) -> (usize, u16) {
+        let has_room = self
+            .pieces
+            .last()
+            .is_some_and(|piece| piece.len() + bytes.len() <= PIECE_BYTES);
+        if !has_room {
+            let piece = Vec::with_capacity(bytes.len().max(PIECE_BYTES));
+            self.piece_bytes += piece.capacity();
+            self.pieces.push(piece);
+        }
+        let last = self.pieces.len() - 1;
+        let piece = &mut self.pieces[last];
+        let offset = piece.len() as u16;
+        piece.extend_from_slice(bytes);
+        (last, offset)
     }
 
     fn map(&mut self, row: Row<'_>, node: u32) {
@@ -156,21 +207,53 @@ mod tests {
     fn rows_lead_to_their_newest_node_and_nodes_to_their_row() {
         let mut rows = NodeRows::new();
         let key = |number: u32| (number % 3_000).to_be_bytes();
-        for number in 0..5_000_u32 {
-            rows.push((&key(number), b"ck"), i64::from(number), 7);
+        let timestamp_us = |node: u32| 1_700_000_000_000_000 - i64::from(node) * 1_000_000;
+        let expires_at_s = |node: u32| if node.is_multiple_of(3) { node } else { NEVER_S };
+        for node in 0..5_000_u32 {
+            rows.push((&key(node), b"ck"), timestamp_us(node), expires_at_s(node));
         }
         for number in 0..3_000_u32 {
             let newest = if number < 2_000 { number + 3_000 } else { number };
             assert_eq!(rows.find((&key(number), b"ck")), Some(newest));
-            assert_eq!(rows.row(newest), (&key(number)[..], &b"ck"[..]));
-            assert_eq!(rows.get(newest).timestamp_us, i64::from(newest));
+            let found = rows.get(newest);
+            assert_eq!(found.row, (&key(number)[..], &b"ck"[..]));
+            assert_eq!(found.timestamp_us, timestamp_us(newest));
+            assert_eq!(found.expires_at_s, expires_at_s(newest));
         }
         assert_eq!(rows.find((&key(1), b"c")), None);
         rows.unmap((&key(1), b"ck"));
         assert_eq!(rows.find((&key(1), b"ck")), None);
-        let long = vec![1; CHUNK_BYTES];
-        rows.push((&key(1), &long), 1, 1);
-        assert_eq!(rows.find((&key(1), &long)), Some(5_000));
-        assert_eq!(rows.row(5_000).1, long);
+    }
+
+    #[test]
+    fn rows_are_found_however_long_they_are_and_whatever_their_time() {
+        let mut rows = NodeRows::new();
+        let lengths = [
+            0,
+            1,
+            63,
+            64,
+            PIECE_BYTES - 12,
+            PIECE_BYTES - 11,
+            PIECE_BYTES,
+            3 * PIECE_BYTES,
+        ];
+        let row_of = |node: usize| {
+            let length = lengths[node * 7 % lengths.len()];
+            ((node as u32).to_be_bytes(), vec![node as u8; length])
+        };
+        let times = [0, 1, -1, i64::MAX, i64::MIN];
+        for node in 0..2_500 {
+            let (key, clustering) = row_of(node);
+            // Long ones take memory.
+            let clustering = if node < 200 { clustering } else { vec![1] };
+            rows.push((&key, &clustering), times[node % times.len()], NEVER_S);
+        }
+        for node in 0..2_500 {
+            let (key, clustering) = row_of(node);
+            let clustering = if node < 200 { clustering } else { vec![1] };
+            assert_eq!(rows.find((&key, &clustering)), Some(node as u32));
+            assert_eq!(rows.get(node as u32).timestamp_us, times[node % times.len()]);
+        }
     }
 }
