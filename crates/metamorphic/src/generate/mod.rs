@@ -115,15 +115,15 @@ pub fn generate(seed: u64, steps: usize, audience: Audience) -> Script {
         let types: Vec<String> = types.map(str::to_owned).collect();
         script.steps.extend(texts.into_iter().map(statement));
         let name = format!("{KEYSPACE}.{}", quoted_identifier(&table.name));
-        let vector_index = match audience {
+        let vector_indexes = match audience {
             Audience::Nodes => vectors::create(&chance, &table, &name),
             // It fails where a vector has a part that is no number, and refuses nothing.
-            Audience::Cassandra => None,
+            Audience::Cassandra => Vec::new(),
         };
-        script.steps.extend(vector_index.iter().cloned().map(statement));
+        script.steps.extend(vector_indexes.iter().cloned().map(statement));
         let view = views::view(&chance, &table);
         let mut subject = Subject::new(&chance, (flavour, audience), table, create);
-        subject.vector_index = vector_index;
+        subject.vector_indexes = vector_indexes;
         subject.types = types;
         let moves_view_rows = view.as_ref().is_some_and(|view| view.moves_rows);
         if let Some(view) = view {

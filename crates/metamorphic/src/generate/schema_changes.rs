@@ -25,7 +25,7 @@ pub fn change(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestamp
             subject.dropped.clear();
             subject.indexes.clear();
             let mut texts = vec![format!("DROP TABLE {}", subject.name), subject.create.clone()];
-            texts.extend(subject.vector_index.clone());
+            texts.extend(subject.vector_indexes.clone());
             texts.extend(subject.change_log.as_ref().map(|log| log.alter.clone()));
             texts
         }

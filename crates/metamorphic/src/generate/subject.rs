@@ -45,8 +45,8 @@ pub struct Subject {
     pub is_conditional: bool,
     /// True if what is written to it may soon expire.
     pub expires: bool,
-    /// The statement that makes the index of its vectors, if it has some.
-    pub vector_index: Option<String>,
+    /// The statements that make the indexes of its vectors and of what these are narrowed by, if it has some.
+    pub vector_indexes: Vec<String>,
     /// Its materialized view, qualified, if it has one.
     pub view: Option<String>,
     /// The log of its changes, if it has one.
@@ -89,7 +89,7 @@ impl Subject {
             expires: true,
             // How many tombstones a decision may pass depends on what was compacted: partitions stay small.
             is_conditional: flavour == Flavour::Broad && chance.one_in(CONDITIONAL_ONE_IN),
-            vector_index: None,
+            vector_indexes: Vec::new(),
             view: None,
             change_log: None,
             original: table.clone(),

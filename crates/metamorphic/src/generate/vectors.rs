@@ -12,22 +12,29 @@ use super::text::Text;
 use super::values;
 
 const COLUMN: &str = "near";
+const CONDITION: &str = "near_if";
 const DIMENSION: u32 = 3;
 const SIMILARITIES: [&str; 3] = ["cosine", "dot_product", "euclidean"];
 
-/// With a column of vectors.
+/// With a column of vectors, and one that what is nearest may be narrowed by.
 pub fn with_vectors(mut table: RandomTable) -> RandomTable {
     let metadata = &mut table.metadata;
     let mut columns = metadata.columns.clone();
-    columns.push(ColumnMetadata {
-        id: metadata.next_column_id,
-        name: COLUMN.into(),
-        kind: ColumnKind::Regular,
-        position: 0,
-        cql_type: CqlType::vector(CqlType::Float, DIMENSION),
-        order: ClusteringOrder::Ascending,
-    });
-    metadata.next_column_id = ColumnId(metadata.next_column_id.0 + 1);
+    let added = [
+        (COLUMN, CqlType::vector(CqlType::Float, DIMENSION)),
+        (CONDITION, CqlType::Boolean),
+    ];
+    for (name, cql_type) in added {
+        columns.push(ColumnMetadata {
+            id: metadata.next_column_id,
+            name: name.into(),
+            kind: ColumnKind::Regular,
+            position: 0,
+            cql_type,
+            order: ClusteringOrder::Ascending,
+        });
+        metadata.next_column_id = ColumnId(metadata.next_column_id.0 + 1);
+    }
     metadata.set_columns(columns);
     table
 }
@@ -38,28 +45,34 @@ pub fn has_vectors(table: &TableMetadata) -> bool {
 
 /// Returns whether a column has an index that no node can do without.
 pub fn is_of_vectors(column: &ColumnMetadata) -> bool {
-    &*column.name == COLUMN
+    [COLUMN, CONDITION].contains(&&*column.name)
 }
 
-/// The statement that makes the index; none for a table without vectors.
-pub fn create(chance: &Chance, table: &TableMetadata, name: &str) -> Option<String> {
-    has_vectors(table).then(|| {
-        let similarity = chance.pick(&SIMILARITIES);
-        // Spelled so that it is not taken for an index of those that one node does without.
+/// The statements that make the indexes; none for a table without vectors.
+pub fn create(chance: &Chance, table: &TableMetadata, name: &str) -> Vec<String> {
+    if !has_vectors(table) {
+        return Vec::new();
+    }
+    let similarity = chance.pick(&SIMILARITIES);
+    // Spelled so that they are not taken for indexes of those that one node does without.
+    let begin = |column: &str| {
         format!(
-            "CREATE CUSTOM INDEX IF NOT EXISTS {}_near ON {name} ({COLUMN}) USING 'sai' WITH OPTIONS = \
-             {{'similarity_function': '{similarity}'}}",
+            "CREATE CUSTOM INDEX IF NOT EXISTS {}_{column} ON {name} ({column}) USING 'sai'",
             table.name
         )
-    })
+    };
+    let options = format!(" WITH OPTIONS = {{'similarity_function': '{similarity}'}}");
+    vec![begin(COLUMN) + &options, begin(CONDITION)]
 }
 
 /// All rows, those of a partition or of a range of tokens, by how near they are to a vector.
 pub fn nearest(chance: &Chance, subject: &Subject) -> Text {
     let mut text = Text::of(format!("SELECT * FROM {}", subject.name));
+    let mut is_first = true;
     match chance.below(3) {
         0 => {
             text.put(" WHERE ").equalities(subject.partition_key(chance));
+            is_first = false;
         }
         1 => {
             let key = subject.table.partition_key().iter();
@@ -71,8 +84,14 @@ pub fn nearest(chance: &Chance, subject: &Subject) -> Text {
                 text.bind(Some(value));
             });
             text.put(")");
+            is_first = false;
         }
         _ => {}
+    }
+    if chance.one_in(2) {
+        text.put(if is_first { " WHERE " } else { " AND " });
+        text.put(CONDITION).put(" = ");
+        text.bind(Some(values::plain(chance, &CqlType::Boolean)));
     }
     let vector = values::plain(chance, &CqlType::vector(CqlType::Float, DIMENSION));
     text.put(&format!(" ORDER BY {COLUMN} ANN OF "))

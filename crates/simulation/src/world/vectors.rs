@@ -18,12 +18,15 @@ use crate::node::SimulatedNode;
 const SEED_MIXED_IN: u64 = 0x7ec7;
 /// Remainders of half of the seeds, by 16. Those of `tests/seeds.rs` have others: they are what they were when they failed.
 const REMAINDERS: [u64; 8] = [1, 4, 5, 7, 8, 11, 12, 14];
-const CREATE: &str = "CREATE TABLE k.vectors (p int, c int, v vector<float, 3>, PRIMARY KEY (p, c))";
+const CREATE: &str = "CREATE TABLE k.vectors (p int, c int, v vector<float, 3>, g int, PRIMARY KEY (p, c))";
+/// Stays: what is nearest is narrowed by it.
+const CREATE_GROUP_INDEX: &str = "CREATE INDEX IF NOT EXISTS vectors_g ON k.vectors (g) USING 'sai'";
 const CREATE_INDEX: &str = "CREATE CUSTOM INDEX IF NOT EXISTS vectors_v ON k.vectors (v) USING 'StorageAttachedIndex' \
                             WITH OPTIONS = {'similarity_function': 'euclidean'}";
 const DROP_INDEX: &str = "DROP INDEX IF EXISTS k.vectors_v";
 const PARTITIONS: u64 = 4;
 const ROWS: u64 = 16;
+const GROUPS: u64 = 3;
 /// More than there are rows.
 const ALL: usize = 100;
 /// Components lie between it and its negative.
@@ -60,6 +63,7 @@ struct KnownRow {
 struct Version {
     timestamp: u64,
     vector: Option<Vector>,
+    group: i32,
 }
 
 struct VectorWrite {
@@ -73,19 +77,22 @@ struct VectorWrite {
 struct Question {
     of: Vector,
     partition: Option<i32>,
+    group: Option<i32>,
     limit: usize,
 }
 
 impl KnownRow {
-    fn possible(&self) -> impl Iterator<Item = Option<Vector>> + '_ {
+    /// Vectors that it may have where it is of a group, if one is asked for; `None` among them if it may have none there.
+    fn possible(&self, group: Option<i32>) -> impl Iterator<Item = Option<Vector>> + '_ {
         let versions = std::iter::once(&self.acknowledged).chain(&self.uncertain);
-        versions.map(|version| version.vector)
+        let is_asked = move |version: &Version| group.is_none_or(|group| version.group == group);
+        versions.map(move |version| version.vector.filter(|_| is_asked(version)))
     }
 
     /// How far away the row may be at most; `None` where it may have no vector.
-    fn farthest(&self, from: Vector) -> Option<i32> {
+    fn farthest(&self, from: Vector, group: Option<i32>) -> Option<i32> {
         let distances: Option<Vec<i32>> = self
-            .possible()
+            .possible(group)
             .map(|vector| vector.map(|vector| distance(vector, from)))
             .collect();
         distances?.into_iter().max()
@@ -143,6 +150,7 @@ impl Vectors {
         let timestamp = self.timestamp;
         let (p, c) = (self.below(PARTITIONS) as i32, self.below(ROWS) as i32);
         let vector = self.vector();
+        let group = self.below(GROUPS) as i32;
         let using = format!("USING TIMESTAMP {timestamp}");
         let (vector, text) = match self.below(16) {
             0..3 => (
@@ -156,20 +164,26 @@ impl Vectors {
             4 => (None, format!("DELETE FROM k.vectors {using} WHERE p = {p}")),
             _ => (
                 Some(vector),
-                format!("INSERT INTO k.vectors (p, c, v) VALUES ({p}, {c}, {vector:?}) {using}"),
+                format!("INSERT INTO k.vectors (p, c, v, g) VALUES ({p}, {c}, {vector:?}, {group}) {using}"),
             ),
         };
         let places = match text.contains(" AND c") || vector.is_some() {
             true => vec![(p, c)],
             false => (0..ROWS as i32).map(|c| (p, c)).collect(),
         };
-        (places, Version { timestamp, vector }, text)
+        let version = Version {
+            timestamp,
+            vector,
+            group,
+        };
+        (places, version, text)
     }
 
     fn question(&self) -> Question {
         Question {
             of: self.vector(),
             partition: (self.below(6) == 0).then(|| self.below(PARTITIONS) as i32),
+            group: (self.below(2) == 0).then(|| self.below(GROUPS) as i32),
             limit: [1, 3, 10, ALL][self.below(4) as usize],
         }
     }
@@ -183,7 +197,10 @@ impl Vectors {
         for (place, vector, similarity) in &found {
             let distance = distance(*vector, question.of);
             let known = self.rows.get(place).cloned().unwrap_or_default();
-            if !known.possible().any(|possible| possible == Some(*vector)) {
+            if !known
+                .possible(question.group)
+                .any(|possible| possible == Some(*vector))
+            {
                 return Err(format!("{place:?} is found with {vector:?}, and is {known:?}"));
             }
             if !places.insert(*place) || question.partition.is_some_and(|p| p != place.0) {
@@ -208,7 +225,7 @@ impl Vectors {
             .iter()
             .filter(|(place, _)| question.partition.is_none_or(|p| p == place.0));
         for (place, known) in asked.filter(|(place, _)| !places.contains(place)) {
-            if let Some(farthest) = known.farthest(question.of)
+            if let Some(farthest) = known.farthest(question.of, question.group)
                 && (!is_full || farthest < last)
             {
                 return Err(format!(
@@ -229,8 +246,21 @@ fn distance(left: Vector, right: Vector) -> i32 {
 }
 
 fn question_text(question: &Question) -> String {
-    let Question { of, partition, limit } = question;
-    let within = partition.map_or(String::new(), |p| format!("WHERE p = {p} "));
+    let Question {
+        of,
+        partition,
+        group,
+        limit,
+    } = question;
+    let conditions = [("p", partition), ("g", group)];
+    let conditions: Vec<String> = conditions
+        .iter()
+        .filter_map(|(name, value)| value.map(|value| format!("{name} = {value}")))
+        .collect();
+    let within = match conditions.is_empty() {
+        true => String::new(),
+        false => format!("WHERE {} ", conditions.join(" AND ")),
+    };
     format!(
         "SELECT p, c, v, similarity_euclidean(v, {of:?}) FROM k.vectors {within}ORDER BY v ANN OF {of:?} LIMIT {limit}"
     )
@@ -254,6 +284,7 @@ impl World {
     pub(super) async fn create_vectors(&mut self, node: &SimulatedNode) -> Held<()> {
         if self.vectors.random.is_some() {
             self.change_schema(node, CREATE).await?;
+            self.change_schema(node, CREATE_GROUP_INDEX).await?;
             self.change_schema(node, CREATE_INDEX).await?;
             self.vectors.has_index = true;
         }
