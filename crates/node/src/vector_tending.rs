@@ -1,7 +1,8 @@
 //! Background work of a shard's indexes of vectors: taking in what was in a table before them, or before the start, and
 //! linking what was written.
 //!
-//! Each step is a tenth of a millisecond; between two of them the shard does what else there is.
+//! Each step is a tenth of a millisecond; between two of them the shard does what else there is. Where searches spend their time on what is not
+//! linked, linking has as much of the shard as a slice of them.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,6 +18,9 @@ use crate::shard::Shard;
 /// How often it is looked whether something was written: until then searches go through it one by one.
 const LOOKED_EVERY: Duration = Duration::from_millis(20);
 
+/// Steps in a row where searches have spent more on vectors that are not linked than linking has had since: as long as a slice of long reads.
+const STEPS_OWED_MAX: u32 = 8;
+
 /// As [`LOOKED_EVERY`], where there is no index.
 const LOOKED_WITHOUT_INDEX_EVERY: Duration = Duration::from_millis(500);
 
@@ -25,16 +29,22 @@ const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 impl Shard {
     pub(crate) async fn tend_vectors(self: Rc<Self>) {
+        let mut steps = 0;
         loop {
             if !self.store.borrow().has_vectors() {
                 tokio::time::sleep(LOOKED_WITHOUT_INDEX_EVERY).await;
                 continue;
             }
             match catch_async(self.step_vectors()).await {
-                Ok(Ok(Tended::Some)) => tokio::task::yield_now().await,
+                Ok(Ok(Tended::Owing)) if steps < STEPS_OWED_MAX => {
+                    steps += 1;
+                    continue;
+                }
+                Ok(Ok(Tended::Some | Tended::Owing)) => tokio::task::yield_now().await,
                 Ok(Ok(Tended::Nothing)) => tokio::time::sleep(LOOKED_EVERY).await,
                 Ok(Err(_)) | Err(_) => tokio::time::sleep(TRIED_AGAIN_AFTER).await,
             }
+            steps = 0;
         }
     }
 

@@ -12,8 +12,8 @@ use helenus_rows::deletion::{DeletionTime, NEVER_S};
 use helenus_rows::row::{CellRef, Liveness};
 use helenus_rows::update::{Update, UpdateBuilder};
 use helenus_schema::{
-    ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, KeyspaceMetadata, Replication, Schema, TableId,
-    TableKind, TableMetadata, TableParams,
+    ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, IndexId, IndexKind, IndexMetadata, IndexTarget,
+    KeyspaceMetadata, Replication, Schema, TableId, TableKind, TableMetadata, TableParams,
 };
 use helenus_storage::ShardStore;
 use helenus_storage::compaction::CompactionLimits;
@@ -33,6 +33,8 @@ pub enum Shape {
     Clustered,
     /// `(pk bigint PRIMARY KEY, c0 blob, ..., c4 blob)`: one row a partition.
     SingleRow,
+    /// As it, with `c0 int` and `c1 text`: what may have indexes.
+    Indexable,
 }
 
 /// Values in each row of a table without clustering columns.
@@ -48,6 +50,8 @@ pub struct CompactionOptions {
     /// Length of each value.
     pub value_bytes: usize,
     pub shape: Shape,
+    /// The two columns of [`Shape::Indexable`] that may have indexes have them.
+    pub indexed: bool,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -78,7 +82,7 @@ pub fn run(options: &CompactionOptions) -> io::Result<CompactionReport> {
     if options.folder.exists() {
         return Err(io::Error::other(format!("{} exists", options.folder.display())));
     }
-    let schema = schema(options.shape);
+    let schema = schema(options.shape, options.indexed);
     let mut store = open(&options.folder, &schema)?;
     let table = schema.tables().next().map(|table| table.id);
     let table = table.ok_or_else(|| io::Error::other("no table"))?;
@@ -133,18 +137,25 @@ fn fill(store: &mut ShardStore, table: TableId, number: u32, options: &Compactio
     let mut bytes = Vec::new();
     let value_bytes = match options.shape {
         Shape::Clustered => options.value_bytes,
-        Shape::SingleRow => options.value_bytes * SINGLE_ROW_VALUES,
+        Shape::SingleRow | Shape::Indexable => options.value_bytes * SINGLE_ROW_VALUES,
     };
     let mut row_number = 0;
     each_row(number, options.rows, value_bytes, |row| {
         bytes.clear();
         match options.shape {
             Shape::Clustered => clustered_update(&mut bytes, table, row),
-            Shape::SingleRow => {
+            Shape::SingleRow | Shape::Indexable => {
                 // Every second row of an SSTable is in the next one, too.
                 let key = u64::from(number) * (options.rows / 2) + row_number;
                 row_number += 1;
-                single_row_update(&mut bytes, table, key, row, options.value_bytes);
+                let mut values: Vec<&[u8]> = row.value.chunks(options.value_bytes.max(1)).collect();
+                let (number, text) = ((row_number as u32).to_be_bytes(), format!("value of {key:08}"));
+                if options.shape == Shape::Indexable
+                    && let [first, second, ..] = &mut values[..]
+                {
+                    (*first, *second) = (&number, text.as_bytes());
+                }
+                single_row_update(&mut bytes, table, key, row, &values);
             }
         }
         let update = Update::decode(&bytes).map_err(io::Error::other)?;
@@ -162,17 +173,11 @@ fn clustered_update(bytes: &mut Vec<u8>, table: TableId, row: GeneratedRow<'_>) 
     });
 }
 
-fn single_row_update(
-    bytes: &mut Vec<u8>,
-    table: TableId,
-    key: u64,
-    row: GeneratedRow<'_>,
-    value_bytes: usize,
-) {
+fn single_row_update(bytes: &mut Vec<u8>, table: TableId, key: u64, row: GeneratedRow<'_>, values: &[&[u8]]) {
     let key = key.to_be_bytes();
     let mut update = UpdateBuilder::new(bytes, table, &key, DeletionTime::LIVE);
     update.row(&[], liveness(row), DeletionTime::LIVE, |builder| {
-        for (column, value) in (1..).zip(row.value.chunks(value_bytes.max(1))) {
+        for (column, value) in (1..).zip(values) {
             builder.cell(cell(ColumnId(column), row, value));
         }
     });
@@ -238,7 +243,7 @@ impl Phase {
     }
 }
 
-fn schema(shape: Shape) -> Schema {
+fn schema(shape: Shape, indexed: bool) -> Schema {
     let column = |id, name: &str, kind, position, cql_type| ColumnMetadata {
         id: ColumnId(id),
         name: name.into(),
@@ -254,10 +259,15 @@ fn schema(shape: Shape) -> Schema {
             let value = column(2, "value", ColumnKind::Regular, 0, CqlType::Blob);
             (vec![key, clustering, value], 1)
         }
-        Shape::SingleRow => {
+        Shape::SingleRow | Shape::Indexable => {
             let names = ["c0", "c1", "c2", "c3", "c4"];
             let values = (1..).zip(names);
-            let values = values.map(|(id, name)| column(id, name, ColumnKind::Regular, 0, CqlType::Blob));
+            let cql_type = |id| match (shape, id) {
+                (Shape::Indexable, 1) => CqlType::Int,
+                (Shape::Indexable, 2) => CqlType::Text,
+                _ => CqlType::Blob,
+            };
+            let values = values.map(|(id, name)| column(id, name, ColumnKind::Regular, 0, cql_type(id)));
             ([key].into_iter().chain(values).collect(), 0)
         }
     };
@@ -273,7 +283,10 @@ fn schema(shape: Shape) -> Schema {
         static_count: 0,
         next_column_id,
         dropped_columns: Vec::new(),
-        indexes: Vec::new(),
+        indexes: match indexed && shape == Shape::Indexable {
+            true => vec![index(1, "c0"), index(2, "c1")],
+            false => Vec::new(),
+        },
         expiration_column: None,
         params: TableParams {
             // What is measured is asked for.
@@ -301,6 +314,18 @@ fn schema(shape: Shape) -> Schema {
         version: 1,
         keyspaces: BTreeMap::from([(Arc::clone(&keyspace.name), Arc::new(keyspace))]),
     }
+}
+
+fn index(column: u16, name: &str) -> Arc<IndexMetadata> {
+    Arc::new(IndexMetadata {
+        id: IndexId(Uuid::from_u128(u128::from(column))),
+        name: format!("t_{name}").into(),
+        kind: IndexKind::StorageAttached,
+        column: ColumnId(column),
+        target: IndexTarget::Simple,
+        class_name: Some("sai".into()),
+        options: BTreeMap::new(),
+    })
 }
 
 impl fmt::Display for CompactionReport {

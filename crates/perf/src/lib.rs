@@ -8,6 +8,7 @@ pub mod fast_forward;
 pub mod indexed;
 pub mod indexes;
 pub mod reads;
+pub mod recall;
 pub mod refusing;
 pub mod requests;
 pub mod simple_query;

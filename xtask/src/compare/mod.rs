@@ -11,6 +11,7 @@ mod instructions;
 mod load_generator;
 mod peer;
 mod programs;
+mod recall;
 pub mod restarts;
 mod storage;
 
@@ -37,6 +38,8 @@ pub enum Command {
     Storage(storage::Page),
     /// The same questions to indexes, of vectors too, on both: throughput, latency, server CPU, recall
     Indexes(indexes::Arguments),
+    /// How much graphs of vectors find, and how fast, by how wide they are searched; with a chart
+    Recall(recall::Arguments),
     /// The same wire load on both: throughput, latency, server CPU per operation
     Peer(peer::Arguments),
 }
@@ -49,6 +52,7 @@ pub fn run(command: Command) -> Result<(), TaskError> {
         Command::Restarts(page) => restarts::run(&page),
         Command::Storage(page) => storage::run(&page),
         Command::Indexes(arguments) => indexes::run(&arguments),
+        Command::Recall(arguments) => recall::run(&arguments),
         Command::Peer(arguments) => peer::run(&arguments),
     }
 }

@@ -30,6 +30,8 @@ pub enum Tended {
     Nothing,
     /// There may be more.
     Some,
+    /// There is more, and searches have spent more on going through it than it has had.
+    Owing,
 }
 
 /// An index that is being filled from what the table has, on one shard.
@@ -169,6 +171,9 @@ impl ShardStore {
             for index in &mut table.vectors {
                 let mut units_left = UNITS_PER_STEP;
                 let is_done = index.tend(&mut units_left);
+                if index.owes_linking() {
+                    return Tended::Owing;
+                }
                 if !is_done || units_left < UNITS_PER_STEP {
                     return Tended::Some;
                 }

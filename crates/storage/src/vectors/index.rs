@@ -1,5 +1,7 @@
 //! One index of vectors on one shard.
 
+use std::cell::Cell;
+
 use helenus_index::IndexPredicate;
 use helenus_rows::row::{CellRef, Entry, RowRef};
 use helenus_rows::update::{Update, UpdateItem};
@@ -28,6 +30,8 @@ pub(crate) struct VectorIndex {
     pub filters: FilterSets,
     /// Changes whenever nodes get other numbers.
     pub generation: u64,
+    /// Comparisons of searches with vectors that were not linked, less the units that linking has had since.
+    passed_unlinked: Cell<u64>,
 }
 
 /// Content of an index, by how many of the rows are in it.
@@ -133,6 +137,7 @@ impl VectorIndex {
             },
             filters: FilterSets::default(),
             generation: 0,
+            passed_unlinked: Cell::new(0),
         })
     }
 
@@ -178,6 +183,18 @@ impl VectorIndex {
             Content::TooLarge => 0,
         };
         content_bytes + self.filters.memory_bytes()
+    }
+
+    /// A search is begun, which goes through what is not linked one by one.
+    pub fn note_search(&self) {
+        let passed = self.passed_unlinked.get();
+        self.passed_unlinked
+            .set(passed.saturating_add(u64::from(self.unlinked_count())));
+    }
+
+    /// Returns whether searches have spent more on what is not linked than linking has had since.
+    pub fn owes_linking(&self) -> bool {
+        self.passed_unlinked.get() > 0
     }
 
     pub fn unlinked_count(&self) -> u32 {
@@ -309,6 +326,17 @@ impl VectorIndex {
 
     /// Does what is to be done in the background, but for filling it; whether there is nothing of that.
     pub fn tend(&mut self, units_left: &mut u32) -> bool {
+        let units = *units_left;
+        let is_done = self.tend_content(units_left);
+        let passed = match is_done {
+            true => 0,
+            false => self.passed_unlinked.get().saturating_sub(u64::from(units)),
+        };
+        self.passed_unlinked.set(passed);
+        is_done
+    }
+
+    fn tend_content(&mut self, units_left: &mut u32) -> bool {
         match &mut self.content {
             Content::Partial { nodes, .. } => nodes.link(units_left),
             Content::TooLarge => true,

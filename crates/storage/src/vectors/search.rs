@@ -63,6 +63,7 @@ impl NearestSearch {
         if request.vector.len() != index.dimension {
             return None;
         }
+        index.note_search();
         let graph = &nodes.graph;
         let code = graph.encode(request.vector);
         // Half of the beam is handed out.

@@ -12,6 +12,7 @@ use helenus_perf::fast_forward::DataSet;
 use helenus_perf::indexed::{self, IndexedOptions, Operation};
 use helenus_perf::indexes::{self, IndexesOptions};
 use helenus_perf::reads::{self, ReadKind, ReadsOptions};
+use helenus_perf::recall::{self, RecallOptions};
 use helenus_perf::refusing;
 use helenus_perf::requests::Asked;
 use helenus_perf::simple_query::{self, Condition, RowsIn, SimpleQueryOptions};
@@ -117,6 +118,40 @@ impl IndexedArguments {
 }
 
 #[derive(Args)]
+pub struct RecallArguments {
+    #[arg(long, default_value_t = 100_000)]
+    count: u32,
+    #[arg(long, default_value_t = 128)]
+    dimension: u32,
+    #[arg(long, default_value_t = 500)]
+    queries: u32,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// `maximum_node_connections` of the index
+    #[arg(long, default_value_t = 16)]
+    connections: u32,
+    /// `construction_beam_width` of the index
+    #[arg(long, default_value_t = 100)]
+    construction_beam: u32,
+    #[arg(long)]
+    json: bool,
+}
+
+impl RecallArguments {
+    pub fn run(self) -> ExitCode {
+        let options = RecallOptions {
+            count: self.count,
+            dimension: self.dimension,
+            queries: self.queries,
+            seed: self.seed,
+            connections: self.connections,
+            construction_beam: self.construction_beam,
+        };
+        report(Ok(recall::run(&options)), self.json)
+    }
+}
+
+#[derive(Args)]
 pub struct ReadsArguments {
     /// Where `fast-forward --populate` has put it.
     #[arg(long, value_name = "DIR")]
@@ -158,6 +193,9 @@ pub struct CompactionArguments {
     value_bytes: usize,
     #[arg(long, value_enum, default_value = "clustered")]
     shape: Shape,
+    /// Indexes on an int and a text column of the shape "indexable".
+    #[arg(long)]
+    indexed: bool,
     #[arg(long)]
     json: bool,
 }
@@ -170,6 +208,7 @@ impl CompactionArguments {
             rows: self.rows,
             value_bytes: self.value_bytes,
             shape: self.shape,
+            indexed: self.indexed,
         };
         report(compaction::run(&options), self.json)
     }

@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     CannedArguments, CompactionArguments, IndexedArguments, IndexesArguments, ReadsArguments,
-    RefusingArguments, SimpleQueryArguments, VectorsArguments, WireArguments,
+    RecallArguments, RefusingArguments, SimpleQueryArguments, VectorsArguments, WireArguments,
 };
 use crate::fast_forward::FastForwardArguments;
 
@@ -38,6 +38,8 @@ enum PerfCommand {
     Compaction(CompactionArguments),
     /// How fast vectors are taken in, linked and searched by a shard, and how much searches find.
     Vectors(VectorsArguments),
+    /// A graph of vectors alone: how fast it is made and searched, and how much it finds.
+    Recall(RecallArguments),
     /// One kind of read or write of a table with indexes, in process.
     Indexed(IndexedArguments),
     /// Questions to storage-attached indexes, of vectors too, on any CQL server.
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
     match CommandLine::parse().command {
         PerfCommand::Compaction(arguments) => arguments.run(),
         PerfCommand::Reads(arguments) => arguments.run(),
+        PerfCommand::Recall(arguments) => arguments.run(),
         PerfCommand::Indexed(arguments) => arguments.run(),
         PerfCommand::Indexes(arguments) => arguments.run(),
         PerfCommand::FastForward(arguments) => fast_forward::run(&arguments),
