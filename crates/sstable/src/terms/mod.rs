@@ -33,7 +33,7 @@ mod tests;
 
 pub use file::{TermCursor, TermFile, TermFlags};
 pub use name::{remove_term_files, term_file_path};
-pub use sorter::{TermFileBuilder, TermFileError, TermFileInfo};
+pub use sorter::{TermFileBuilder, TermFileError, TermFileInfo, write_sorted_terms};
 
 use helenus_types::Token;
 use helenus_types::byte_comparable::{TERMINATOR, push_escaped};

@@ -142,17 +142,7 @@ impl TermFileBuilder {
         }
         let unnamed = run_path(&self.path, self.runs);
         let written = self.write(&unnamed, identity);
-        let named = written.and_then(|info| match self.disk.rename(&unnamed, &self.path) {
-            Ok(()) => Ok(info),
-            Err(source) => Err(WriteError::Io {
-                file: unnamed.clone(),
-                source,
-            }
-            .into()),
-        });
-        if named.is_err() {
-            let _left_to_the_next_start = self.disk.remove(&unnamed);
-        }
+        let named = named(&*self.disk, &unnamed, &self.path, written);
         self.remove_runs();
         named
     }
@@ -207,6 +197,47 @@ impl TermFileBuilder {
             let _left = self.disk.remove(&run_path(&self.path, number));
         }
     }
+}
+
+/// Writes a file from entries that come in its order, as [`TermFileBuilder::finish`] does. None is under the term of rows that have no other.
+pub fn write_sorted_terms<'e>(
+    disk: &dyn Disk,
+    path: &Path,
+    (identity, flags): (u64, TermFlags),
+    entries: impl Iterator<Item = (&'e [u8], Option<&'e [u8]>)>,
+) -> Result<TermFileInfo, TermFileError> {
+    let _absent = disk.remove(path);
+    let unnamed = run_path(path, 0);
+    let write = || {
+        let mut writer = TermFileWriter::create(disk, unnamed.clone())?;
+        for (head, clustering) in entries {
+            writer.push(head, clustering)?;
+        }
+        let (disk_bytes, entries) = writer.finish(identity, flags)?;
+        Ok(TermFileInfo { entries, disk_bytes })
+    };
+    named(disk, &unnamed, path, write())
+}
+
+/// Gives a file that was written its name, or removes what was written of it.
+fn named(
+    disk: &dyn Disk,
+    unnamed: &Path,
+    path: &Path,
+    written: Result<TermFileInfo, TermFileError>,
+) -> Result<TermFileInfo, TermFileError> {
+    let named = written.and_then(|info| match disk.rename(unnamed, path) {
+        Ok(()) => Ok(info),
+        Err(source) => Err(WriteError::Io {
+            file: unnamed.to_path_buf(),
+            source,
+        }
+        .into()),
+    });
+    if named.is_err() {
+        let _left_to_the_next_start = disk.remove(unnamed);
+    }
+    named
 }
 
 /// A run could not be written, or not be read again.

@@ -1,4 +1,4 @@
-//! The terms of an SSTable's rows, made by going through it once.
+//! The terms of an SSTable's rows, made by going through it once; of one that was a memtable from the terms of that.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -12,17 +12,26 @@ use helenus_rows::row::RowRef;
 use helenus_schema::IndexId;
 use helenus_sstable::error::ReadError;
 use helenus_sstable::source::{PartitionCursor, PartitionScanner, Unfiltered};
-use helenus_sstable::terms::{TermFile, TermFileBuilder, TermFileError, TermPlace, term_file_path};
+use helenus_sstable::terms::{
+    TermFile, TermFileBuilder, TermFileError, TermPlace, term_file_path, write_sorted_terms,
+};
 use helenus_sstable::{PageCache, SsTable, WriteError};
 use helenus_types::Token;
 use helenus_vfs::Disk;
 
+use super::memtable::MemtableTerms;
 use crate::compaction::Stopped;
 
 /// It is read once from start to end; nothing is worth keeping.
 const BUILD_CACHE_BYTES: usize = 1 << 20;
 /// A build says how far it is after about as many bytes of partitions.
 const LOOK_BYTES: u64 = 256 << 10;
+
+/// Entries of a memtable for each row of the SSTable that it becomes, from which on it is gone through instead: most are of values that were
+/// overwritten.
+const MEMTABLE_ENTRIES_PER_ROW_MAX: u64 = 2;
+/// And so many besides.
+const MEMTABLE_ENTRIES_MIN: u64 = 64;
 
 /// Files of terms of one SSTable.
 pub(crate) type BuiltTerms = Vec<(IndexId, Arc<TermFile>)>;
@@ -51,6 +60,31 @@ impl From<TermFileError> for BuildError {
             TermFileError::Write(error) => BuildError::Write(error),
         }
     }
+}
+
+/// Writes the terms that a memtable has, for the SSTable that was made of it: they are in their order, and nothing has to be read. `None` where
+/// they say less than its rows do, or much of what is not so any more.
+pub(crate) fn write_memtable_terms(
+    disk: &Arc<dyn Disk>,
+    layout: &TableLayout,
+    (sstable, column): (&SsTable, &IndexedColumn),
+    terms: &MemtableTerms,
+) -> Result<Option<Arc<TermFile>>, BuildError> {
+    let entries_max = sstable.statistics().rows * MEMTABLE_ENTRIES_PER_ROW_MAX + MEMTABLE_ENTRIES_MIN;
+    if terms.flags().has_any || terms.entry_count() > entries_max {
+        return Ok(None);
+    }
+    let path = term_file_path(sstable.directory(), column.index.0, sstable.descriptor());
+    let identity = sstable.identity();
+    let written = write_sorted_terms(&**disk, &path, (identity, terms.flags()), terms.sorted_entries());
+    let opened = written.map_err(BuildError::from).and_then(|_| {
+        let file = TermFile::open(&**disk, &path, identity, &layout.comparator)?;
+        Ok(Some(Arc::new(file)))
+    });
+    if opened.is_err() {
+        let _absent = disk.remove(&path);
+    }
+    opened
 }
 
 /// Writes the terms of an SSTable under some indexes. `look` is told now and then how many bytes of data have been gone

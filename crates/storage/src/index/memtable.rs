@@ -170,6 +170,21 @@ impl MemtableTerms {
         self.entries.flags
     }
 
+    /// Entries, among them those of rows that were overwritten.
+    pub fn entry_count(&self) -> u64 {
+        let rows = self.entries.by_head.values();
+        rows.map(|rows| rows.iter().count().max(1) as u64).sum()
+    }
+
+    /// All entries, in the order of files of terms.
+    pub fn sorted_entries(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        self.entries_from(&[]).flat_map(|(head, rows)| {
+            let whole = rows.is_empty().then_some((head.bytes(), None));
+            let rows = rows.iter().map(|row| (head.bytes(), Some(row.clustering())));
+            whole.into_iter().chain(rows)
+        })
+    }
+
     /// The entries from a head on.
     pub(super) fn entries_from(&self, head: &[u8]) -> Range<'_, EntryHead, Rows> {
         let first = Bound::Included(EntryHead::new(head));

@@ -207,7 +207,7 @@ impl BackgroundJob {
         let mut output = JobOutput::new(self, compaction.shape, options, table)?;
         let mut scanner = MergedScanner::new(&self.layout, false, scanners);
         match self.copy_all(compaction, &mut scanner, &mut output, partitions) {
-            Ok(()) => output.finish(),
+            Ok(()) => output.finish(None),
             Err(error) => output.abandon(error),
         }
     }

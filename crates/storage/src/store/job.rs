@@ -412,7 +412,7 @@ impl BackgroundJob {
                 return output.abandon(error);
             }
         }
-        let flushed = output.finish()?.pop();
+        let flushed = output.finish(Some(memtable.indexes()))?.pop();
         if let Some(made) = &flushed {
             self.publish(&made.sstable)?;
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helenus_events::Event;
+use helenus_index::IndexedColumn;
 use helenus_schema::TableMetadata;
 use helenus_types::Token;
 use helenus_vfs::{Clock, Disk};
@@ -15,9 +16,9 @@ use crate::compaction::{
     CompactionLimits, OutputShape, Pace, PurgeRule, RewriteError, Rewritten, RowGuard, Splitter, Stopped,
     Watch, rewrite_partition,
 };
-use crate::index::{BuildError, BuiltTerms, IndexBuild, build_terms};
+use crate::index::{BuildError, BuiltTerms, IndexBuild, MemtableIndexes, build_terms, write_memtable_terms};
 use helenus_sstable::source::PartitionCursor;
-use helenus_sstable::terms::remove_term_files;
+use helenus_sstable::terms::{TermFile, remove_term_files};
 use helenus_sstable::{
     Component, Descriptor, SidecarFault, SsTable, SsTableWriter, WriteError, WriterOptions, remove_sstable,
 };
@@ -197,8 +198,9 @@ impl<'a> JobOutput<'a> {
         Ok(())
     }
 
-    /// Ends the last SSTable; all of them are whole then, and garbage after a crash until they are published.
-    pub fn finish(mut self) -> Result<Vec<Made>, JobError> {
+    /// Ends the last SSTable; all of them are whole then, and garbage after a crash until they are published. `terms` are those of the memtable
+    /// that became the one SSTable there is.
+    pub fn finish(mut self, terms: Option<&MemtableIndexes>) -> Result<Vec<Made>, JobError> {
         let opened = self.seal().and_then(|()| {
             let open = |descriptor: &Descriptor| {
                 let (folder, table) = (&self.job.table_folder, &self.job.layout.metadata);
@@ -210,7 +212,7 @@ impl<'a> JobOutput<'a> {
             }
             opened
                 .into_iter()
-                .map(|sstable| self.job.with_terms(sstable))
+                .map(|sstable| self.job.with_terms(sstable, terms))
                 .collect()
         });
         opened.or_else(|error| self.abandon(error))
@@ -228,20 +230,43 @@ impl<'a> JobOutput<'a> {
 
 impl BackgroundJob {
     /// Makes the terms of an SSTable that is not published yet. Where that fails, it is made later.
-    pub(super) fn with_terms(&self, sstable: Arc<SsTable>) -> Result<Made, JobError> {
+    fn with_terms(
+        &self,
+        sstable: Arc<SsTable>,
+        memtable: Option<&MemtableIndexes>,
+    ) -> Result<Made, JobError> {
+        let mut columns = columns_of(&self.layout.metadata);
+        let mut terms = BuiltTerms::new();
+        if let Some(memtable) = memtable {
+            columns.retain(|column| match self.memtable_terms(&sstable, column, memtable) {
+                Some(file) => {
+                    terms.push((column.index, file));
+                    false
+                }
+                None => true,
+            });
+        }
         let build = IndexBuild {
-            columns: columns_of(&self.layout.metadata),
+            columns,
             sstable: Arc::clone(&sstable),
         };
-        let terms = match self.build_terms(&build) {
-            Ok(terms) => terms,
+        match self.build_terms(&build) {
+            Ok(built) => terms.extend(built),
             Err(JobError::Stopped) => return Err(JobError::Stopped),
-            Err(error) => {
-                self.folder.note_sidecar_faults(&[SidecarFault::of_terms(error)]);
-                BuiltTerms::new()
-            }
-        };
+            Err(error) => self.folder.note_sidecar_faults(&[SidecarFault::of_terms(error)]),
+        }
         Ok(Made { sstable, terms })
+    }
+
+    /// Writes the terms of a column that the memtable of an SSTable has. Where that fails or cannot be, they are made from its rows.
+    fn memtable_terms(
+        &self,
+        sstable: &SsTable,
+        column: &IndexedColumn,
+        memtable: &MemtableIndexes,
+    ) -> Option<Arc<TermFile>> {
+        let terms = memtable.get(column.index)?;
+        write_memtable_terms(self.folder.disk(), &self.layout, (sstable, column), terms).unwrap_or_default()
     }
 
     pub(super) fn build_terms(&self, build: &IndexBuild) -> Result<BuiltTerms, JobError> {
