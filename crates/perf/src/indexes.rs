@@ -23,6 +23,9 @@ use crate::cpu_time::{process_cpu_seconds, process_resident_bytes};
 use crate::wire::new_histogram;
 use crate::wire_client::WireClient;
 
+/// Rest after vectors were written: some build their graphs in the background.
+const REST: Duration = Duration::from_secs(30);
+
 /// Clusters of the sample.
 const CLUSTERS: usize = 1_000;
 const SIMILARITY: Similarity = Similarity::Euclidean;
@@ -118,6 +121,7 @@ async fn measure(options: &IndexesOptions) -> io::Result<IndexesReport> {
     let insert = "INSERT INTO perf_indexes.vectors (p, v) VALUES (?, ?)";
     let vector = |place: u32| vec![place.to_be_bytes().to_vec(), bytes_of(&vectors[place as usize])];
     let vectors_written_per_s = fill(&mut client, insert, options.vectors, vector).await?;
+    tokio::time::sleep(REST).await;
     let asked: Vec<Vec<f32>> = (0..options.questions).map(|_| sample.vector()).collect();
     let nearest = Question {
         name: "the nearest ten",

@@ -102,7 +102,7 @@ fn render(arguments: &Arguments, reports: &[(&str, Value)]) -> String {
         "# The same questions to indexes of Helenus and of Cassandra 5.0\n\n\
          `cargo xtask compare indexes --rows {rows} --vectors {vectors} --questions {questions} --seconds {seconds} --shards {shards} --heap {heap}`:\n\
          indexes `USING 'sai'` on three columns of a table of {rows} rows and on {vectors} vectors of 128 components (`helenus_vector::sample`,\n\
-         euclidean), as they were written, no flush between. Each of {questions} questions of a kind is asked one at a time, again and again, until that\n\
+         euclidean), as they were written, no flush between, half a minute of rest behind the vectors. Each of {questions} questions of a kind is asked one at a time, again and again, until that\n\
          gets no faster (at most 200 times), then by 4 connections with 4 under way on each, closed loop, server and client sharing the machine's two\n\
          cores. \"Wrong\" are errors and answers with another number of rows than there are. Hold as ratios only.\n\n\
          | question | server | answers/s | p50 us | p99 us | server CPU us each | wrong | recall@10 |\n|---|---|---|---|---|---|---|---|\n"

@@ -437,6 +437,23 @@ fn a_cold_row_is_four_reads_away() {
     assert!(over.count() * 10 <= costs.len(), "{costs:?}");
 }
 
+/// A flush takes over the terms of its memtable, but not where most of them are of values that were overwritten there.
+#[test]
+fn what_was_overwritten_in_a_memtable_is_not_in_the_terms_of_its_file() {
+    let mut node = Indexed::start(&[1]);
+    for number in 0..500 {
+        node.write(&[1], 0, number);
+    }
+    // The greatest value of one timestamp stays.
+    assert_eq!(node.ask(499), (1, 1));
+    assert_eq!(node.ask(7).0, 0);
+    node.flush();
+    assert_eq!(node.ask(499), (1, 1));
+    let terms = &node.term_files()[0];
+    let bytes = node.disk.open(terms).unwrap().length().unwrap();
+    assert!(bytes < 12 << 10, "{bytes} bytes of terms for one row");
+}
+
 /// A memtable counts what its indexes take against its bound.
 #[test]
 fn terms_in_memory_are_counted() {
