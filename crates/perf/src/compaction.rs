@@ -283,10 +283,7 @@ fn schema(shape: Shape, indexed: bool) -> Schema {
         static_count: 0,
         next_column_id,
         dropped_columns: Vec::new(),
-        indexes: match indexed && shape == Shape::Indexable {
-            true => vec![index(1, "c0"), index(2, "c1")],
-            false => Vec::new(),
-        },
+        indexes: indexes(indexed && shape == Shape::Indexable),
         expiration_column: None,
         params: TableParams {
             // What is measured is asked for.
@@ -313,6 +310,13 @@ fn schema(shape: Shape, indexed: bool) -> Schema {
     Schema {
         version: 1,
         keyspaces: BTreeMap::from([(Arc::clone(&keyspace.name), Arc::new(keyspace))]),
+    }
+}
+
+fn indexes(indexed: bool) -> Vec<Arc<IndexMetadata>> {
+    match indexed {
+        true => vec![index(1, "c0"), index(2, "c1")],
+        false => Vec::new(),
     }
 }
 
