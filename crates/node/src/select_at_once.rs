@@ -2,7 +2,7 @@
 //! without the queue, the task and the memory of a long read.
 //!
 //! A read of a row by an index costs half of what it does on the general way. What does not end in one step has been tried in vain, and
-//! takes its turn; a statement of which that happens often is seldom tried.
+//! takes its turn; a statement of which that happens often is seldom tried, and one that has become long is not.
 
 use helenus_engine::CqlError;
 use helenus_engine::execute::QueryOptions;
@@ -28,10 +28,14 @@ impl Shard {
         if !self.may_answer_at_once(statement, plan, values, options) {
             return Ok(false);
         }
+        let (id, began_ns) = (&statement.prepared.id, self.context.look_at_clock());
         let is_answered = self.try_at_once(statement, plan, values, options)?;
-        match is_answered {
-            true => self.context.metrics.count_select_at_once(),
-            false => self.reader.learn_tried_in_vain(&statement.prepared.id),
+        if is_answered {
+            let took_ns = self.context.look_at_clock().saturating_sub(began_ns);
+            self.reader.learn_answered_at_once(id, took_ns);
+            self.context.metrics.count_select_at_once();
+        } else {
+            self.reader.learn_tried_in_vain(id);
         }
         Ok(is_answered)
     }
@@ -48,7 +52,7 @@ impl Shard {
         if !self.warnings_of(plan, &execution, options)?.is_empty() {
             return Ok(false);
         }
-        while let Some(read) = execution.next_read()? {
+        if let Some(read) = execution.next_read()? {
             let mut reading = plan.read_on_shard(options, read);
             let progress = reading.step(&mut self.reader.counting_store())?;
             let ReadProgress::Done = progress else {
@@ -60,7 +64,11 @@ impl Shard {
             }
             execution.absorb(rows)?;
         }
-        if execution.is_long_to_finish() || !execution.take_warnings().is_empty() {
+        // A scan is many reads: between two of them the shard serves others.
+        if execution.next_read()?.is_some()
+            || execution.is_long_to_finish()
+            || !execution.take_warnings().is_empty()
+        {
             return Ok(false);
         }
         let body = execution.finish()?;

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -403,17 +404,35 @@ fn handles_are_for_any_thread() {
     node.stop();
 }
 
-/// Statements are known by the time that they take: with this, none does.
+/// Statements are known by the time that they take: with this, none does, or each look at the clock takes a tenth of a millisecond.
 #[derive(Debug)]
-struct StandingClock(SystemClock);
+struct StandingClock {
+    system: SystemClock,
+    looks_take: AtomicBool,
+    now_ns: AtomicU64,
+}
+
+impl StandingClock {
+    fn new() -> Self {
+        StandingClock {
+            system: SystemClock::new(),
+            looks_take: AtomicBool::new(false),
+            now_ns: AtomicU64::new(0),
+        }
+    }
+}
 
 impl Clock for StandingClock {
     fn wall_us(&self) -> i64 {
-        self.0.wall_us()
+        self.system.wall_us()
     }
 
     fn monotonic_ns(&self) -> u64 {
-        0
+        let step_ns = match self.looks_take.load(Ordering::Relaxed) {
+            true => 100_000,
+            false => 0,
+        };
+        self.now_ns.fetch_add(step_ns, Ordering::Relaxed)
     }
 }
 
@@ -431,9 +450,10 @@ fn selects_at_once(handle: &Handle) -> f64 {
 /// A row that is found by an index took the queue, the task and the memory of a long read, and three times the instructions.
 #[test]
 fn a_select_that_has_been_short_is_answered_in_the_turn_that_it_arrives_in() {
+    let clock = Arc::new(StandingClock::new());
     let (node, handle) = with_table_on(NodeOptions {
         shard_count: 1,
-        clock: Arc::new(StandingClock(SystemClock::new())),
+        clock: Arc::clone(&clock) as _,
         ..options()
     });
     run(&handle, "CREATE INDEX ON k.t (v) USING 'sai'");
@@ -454,5 +474,29 @@ fn a_select_that_has_been_short_is_answered_in_the_turn_that_it_arrives_in() {
         assert_eq!(answer.read::<(i32,)>().unwrap().len(), 3_000);
     }
     assert_eq!(selects_at_once(&handle), short, "a scan of several steps");
+    run(&handle, "CREATE TABLE k.long (p int PRIMARY KEY, v text)");
+    let insert = block_on(handle.prepare("INSERT INTO k.long (p, v) VALUES (?, ?)")).unwrap();
+    for p in 0..30_i32 {
+        block_on(handle.execute(&insert, (p, "long ".repeat(200)))).unwrap();
+    }
+    let json = block_on(handle.prepare("SELECT JSON v FROM k.long")).unwrap();
+    for _ in 0..40 {
+        let answer = block_on(handle.execute(&json, ())).unwrap();
+        assert_eq!(answer.rows().map(|rows| rows.len()), Some(30));
+    }
+    assert_eq!(
+        selects_at_once(&handle),
+        short,
+        "many reads, each of which is short"
+    );
+    clock.looks_take.store(true, Ordering::Relaxed);
+    for p in 0..40_i32 {
+        block_on(handle.execute(&by_index, (format!("value {p}"),))).unwrap();
+    }
+    let since = selects_at_once(&handle) - short;
+    assert!(
+        (1.0..8.0).contains(&since),
+        "{since} of 40 though each takes long by now"
+    );
     node.stop();
 }

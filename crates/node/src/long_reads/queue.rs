@@ -50,6 +50,15 @@ impl Reader {
             .is_some_and(|cost| cost.cost_ns <= TRIED_AT_ONCE_NS_MAX)
     }
 
+    /// A read was answered before others had their turns: if that takes long by now, the next ones have theirs.
+    pub(crate) fn learn_answered_at_once(&self, statement: &PreparedId, cost_ns: u64) {
+        let cost = LearnedCost {
+            cost_ns,
+            was_tried: true,
+        };
+        self.prepared.borrow_mut().learn_cost(statement, cost);
+    }
+
     /// A read that was tried before others had their turns has not come to its end: too many such are not tried.
     pub(crate) fn learn_tried_in_vain(&self, statement: &PreparedId) {
         let cost = LearnedCost {
