@@ -111,11 +111,15 @@ impl Insertion {
     /// Gives the node its neighbours on a layer.
     fn link(&mut self, graph: &mut Graph, layer: u8, units_left: &mut u32) {
         let mut found = std::mem::take(&mut self.walk.nearest).into_sorted_vec();
+        // Twins may be all that there is of an upper layer: the way down leads over them.
+        let mut from: Vec<u32> = found.iter().map(|near| near.node).collect();
+        found.retain(|near| !graph.twins.contains(near.node));
         if found.is_empty() {
             // Whoever comes after it finds it over those that were removed, or never.
             found = self.walk.nearest_compared();
+            from.extend(found.iter().map(|near| near.node));
+            found.retain(|near| !graph.twins.contains(near.node));
         }
-        found.retain(|near| !graph.twins.contains(near.node));
         let nearest = found.first().map(|near| near.node);
         if layer == 0
             && let Some(first) = nearest.filter(|node| graph.codes.get(*node) == self.code)
@@ -124,7 +128,6 @@ impl Insertion {
             graph.links.set(layer, self.node, &[next]);
             return self.end(graph);
         }
-        let from: Vec<u32> = found.iter().map(|near| near.node).collect();
         // Half the room, so that others may link back to it before it has to choose.
         let neighbours = select(graph, &found, graph.links.max(layer).div_ceil(2), units_left);
         graph.links.set(layer, self.node, &neighbours);

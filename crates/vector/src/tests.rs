@@ -1,6 +1,7 @@
 //! How many of the nearest are found, on vectors from a seed.
 
 use crate::filter::{Filter, Way};
+use crate::random::Random;
 use crate::sample::Sample;
 use crate::{Graph, Insertion, Near, NodeSet, Search, Similarity, VectorOptions};
 
@@ -540,5 +541,33 @@ fn paths_lead_over_what_was_removed() {
         assert!(!search.has_taken_all(&indexed.graph), "added after it began");
         indexed.graph.remove(late);
         assert!(search.has_taken_all(&indexed.graph));
+    }
+}
+
+/// Where many vectors are equal, others were linked to nobody and never found: those that came when all that a walk met that was not
+/// removed was twins of another, or when an upper layer held nothing but twins.
+#[test]
+fn no_vector_is_lost_among_twins() {
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let mut indexed = Indexed::new(Similarity::Euclidean, 3);
+        for _ in 0..120 {
+            let vector = (0..3).map(|_| random.below(3) as f32).collect();
+            let node = indexed.add(vector);
+            indexed.link();
+            if seed % 2 == 0 && random.below(2) == 0 {
+                indexed.graph.remove(node);
+            }
+        }
+        if seed % 2 == 1 {
+            (0..120)
+                .filter(|_| random.below(2) == 0)
+                .for_each(|node| indexed.graph.remove(node));
+        }
+        let code = indexed.graph.encode(&[1.0; 3]);
+        let mut search = Search::new(&indexed.graph, code, 1_000, None);
+        while !search.step(&indexed.graph, &mut { UNITS }) {}
+        let found = search.take_found(&indexed.graph).len();
+        assert_eq!(found, indexed.graph.live_count() as usize, "seed {seed}");
     }
 }
