@@ -3,7 +3,7 @@
 //! A code is a header and a byte for each component: component = offset + scale * byte. Codes lie in chunks that are never
 //! moved: adding one never takes longer than filling a chunk does.
 
-use crate::kernel::{dot, products};
+use crate::kernel::{dot, prefetch, products};
 use crate::similarity::Similarity;
 
 /// Codes in one piece of memory.
@@ -122,18 +122,9 @@ impl Codes {
     /// Loads codes that are to be compared next: the processor waits for all of them at once, instead of for each.
     #[inline]
     pub fn load(&self, nodes: &[u32]) {
-        const LINE_BYTES: usize = 64;
-        /// Where a code is longer, what is behind them is loaded as it is gone through.
-        const LINES_MAX: usize = 4;
-        let mut loaded = 0;
         for node in nodes {
-            let code = self.get(*node);
-            for byte in code.iter().step_by(LINE_BYTES).take(LINES_MAX) {
-                loaded ^= byte;
-            }
-            loaded ^= code.last().copied().unwrap_or_default();
+            prefetch(self.get(*node));
         }
-        std::hint::black_box(loaded);
     }
 
     /// How far two vectors are from each other: less is nearer, and may be less than nothing.

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::kernel::prefetch;
+
 /// Nodes whose places lie in one piece of memory.
 const CHUNK_NODES: usize = 1_024;
 /// Lists of one extent that lie in one piece of memory.
@@ -161,6 +163,20 @@ impl Iterator for Neighbours<'_> {
     }
 
     #[inline]
+    fn fold<B, F: FnMut(B, u32) -> B>(self, initial: B, mut with: F) -> B {
+        if self.is_wide {
+            let (numbers, _) = self.bytes.as_chunks::<WIDE_BYTES>();
+            return numbers
+                .iter()
+                .fold(initial, |value, number| with(value, u32::from_le_bytes(*number)));
+        }
+        let (numbers, _) = self.bytes.as_chunks::<NARROW_BYTES>();
+        numbers.iter().fold(initial, |value, [low, middle, high]| {
+            with(value, u32::from_le_bytes([*low, *middle, *high, 0]))
+        })
+    }
+
+    #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
         let length = match self.is_wide {
             true => self.bytes.len() / WIDE_BYTES,
@@ -228,14 +244,18 @@ impl Links {
     /// Loads lists that are gone through next, all at once, as [`Codes::load`](crate::codes::Codes::load).
     #[inline]
     pub fn load(&self, layer: u8, nodes: &[u32]) {
-        const LINE_BYTES: usize = 64;
-        let mut loaded = 0;
         for node in nodes {
-            for byte in self.of(layer, *node).bytes.iter().step_by(LINE_BYTES) {
-                loaded ^= byte;
-            }
+            prefetch(self.of(layer, *node).bytes);
         }
-        std::hint::black_box(loaded);
+    }
+
+    /// Loads where the list of a node lies, of which [`Self::load`] has to know.
+    #[inline]
+    pub fn load_place(&self, layer: u8, node: u32) {
+        if layer == 0 {
+            let place = &self.ground[node as usize / CHUNK_NODES][node as usize % CHUNK_NODES];
+            prefetch(&place.slot);
+        }
     }
 
     /// At most [`Self::max`] neighbours.

@@ -78,10 +78,19 @@ impl Walk {
     fn meet_all(&mut self, graph: &Graph, code: &[u8], nodes: impl Iterator<Item = u32>) {
         let mut unknown = std::mem::take(&mut self.unknown);
         unknown.clear();
-        unknown.extend(nodes.filter(|node| !self.visited.contains(*node)));
+        let visited = &mut self.visited;
+        nodes.for_each(|node| {
+            if visited.set(node) {
+                unknown.push(node);
+            }
+        });
         graph.codes.load(&unknown);
-        for node in &unknown {
-            self.meet(graph, code, *node);
+        // None of them is waited for before it is known whether the one before is near.
+        let first = self.compared.len();
+        let near = unknown.iter().map(|node| graph.near(code, *node));
+        self.compared.extend(near);
+        for index in first..self.compared.len() {
+            self.keep(graph, self.compared[index]);
         }
         self.unknown = unknown;
     }
@@ -109,6 +118,7 @@ impl Walk {
             return;
         }
         self.frontier.push(Reverse(near));
+        graph.links.load_place(self.layer, near.node);
         if self.accepts(graph, near.node) {
             if is_full {
                 self.nearest.pop();
@@ -139,6 +149,10 @@ impl Walk {
                 return false;
             }
             self.frontier.pop();
+            // Likely the next, if this one does not lead to a nearer.
+            if let Some(Reverse(likely)) = self.frontier.peek() {
+                graph.links.load(self.layer, &[likely.node]);
+            }
             self.passed.set(next.node);
             let compared_before = self.compared.len();
             let passed = match self.filter.as_ref().map(Filter::way) {
