@@ -55,6 +55,8 @@ pub struct IndexesOptions {
     pub in_flight: u16,
     pub duration: Duration,
     pub seed: u64,
+    /// Beam of searches of vectors, for a server with indexes of `vector_index`; without it by an index of `sai`, as it is.
+    pub search_beam: Option<u32>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -96,7 +98,7 @@ pub fn run(options: &IndexesOptions) -> io::Result<IndexesReport> {
 
 async fn measure(options: &IndexesOptions) -> io::Result<IndexesReport> {
     let mut client = WireClient::connect(options.address, None).await?;
-    for statement in create_statements(options.dimension) {
+    for statement in create_statements(options) {
         client.query(&statement).await?;
     }
     let insert = "INSERT INTO perf_indexes.rows (p, u, a, b) VALUES (?, ?, ?, ?)";
@@ -140,14 +142,21 @@ async fn measure(options: &IndexesOptions) -> io::Result<IndexesReport> {
     })
 }
 
-fn create_statements(dimension: u32) -> Vec<String> {
+fn create_statements(options: &IndexesOptions) -> Vec<String> {
+    let dimension = options.dimension;
     let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+    let (class, beam) = match options.search_beam {
+        None => ("sai", String::new()),
+        Some(beam) => ("vector_index", format!(", 'search_beam_width': '{beam}'")),
+    };
     let mut statements = vec![
         format!("CREATE KEYSPACE perf_indexes WITH replication = {replication}"),
         "CREATE TABLE perf_indexes.rows (p bigint PRIMARY KEY, u bigint, a int, b int)".to_owned(),
         format!("CREATE TABLE perf_indexes.vectors (p int PRIMARY KEY, v vector<float, {dimension}>)"),
-        "CREATE INDEX ON perf_indexes.vectors (v) USING 'sai' WITH OPTIONS = {'similarity_function': 'euclidean'}"
-            .to_owned(),
+        format!(
+            "CREATE INDEX ON perf_indexes.vectors (v) USING '{class}' \
+             WITH OPTIONS = {{'similarity_function': 'euclidean'{beam}}}"
+        ),
     ];
     let columns = ["u", "a", "b"];
     statements

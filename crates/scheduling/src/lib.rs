@@ -3,9 +3,13 @@
 //!
 //! Two kinds of threads share the processors. Those that answer ask for short slices ([`answer_soon`]): they run when they
 //! have something to do, rather than after whoever runs now has had its 3 ms. Those whose work nobody waits for ask for a
-//! small share ([`give_way`]).
+//! small share ([`give_way`]), and those that do long work for the least there is as long as they get on ([`StandingBack`]).
+
+mod standing_back;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub use standing_back::StandingBack;
 
 /// The slice of a thread that answers, in ns: the shortest that Linux grants (6.12 and later). A thread that asks for less
 /// at a time gets it sooner, and not less of the processor in all.
@@ -34,11 +38,28 @@ pub fn short_slices() -> usize {
 /// A thread cannot take this back, so it is for threads that answer no more.
 pub fn give_way() {
     imp::ask_for_slices(0);
+    set_niceness(GIVING_WAY);
+}
+
+/// Changes the niceness of the calling thread.
+fn set_niceness(niceness: libc::c_int) {
     // SAFETY: setpriority reads its three integer arguments and touches no memory of ours; on Linux, PRIO_PROCESS
     // with id 0 means the calling thread.
     unsafe {
-        libc::setpriority(libc::PRIO_PROCESS, 0, GIVING_WAY);
+        libc::setpriority(libc::PRIO_PROCESS, 0, niceness);
     }
+}
+
+/// The niceness of the calling thread.
+fn niceness() -> libc::c_int {
+    // SAFETY: it takes and returns integers.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+}
+
+/// The niceness of the thread that the process began with.
+fn niceness_of_process() -> libc::c_int {
+    // SAFETY: it takes and returns integers.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, std::process::id()) }
 }
 
 #[cfg(target_os = "linux")]
@@ -99,11 +120,6 @@ mod tests {
     use std::thread;
 
     use super::*;
-
-    fn niceness() -> libc::c_int {
-        // SAFETY: it takes and returns integers.
-        unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
-    }
 
     #[test]
     fn slices_leave_the_niceness_alone_and_are_counted_where_they_are_granted() {

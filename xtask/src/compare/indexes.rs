@@ -32,6 +32,9 @@ pub struct Arguments {
     /// Leave Cassandra out, and write no report
     #[arg(long)]
     without_cassandra: bool,
+    /// Run Helenus a second time with searches of vectors of this beam, for a recall like Cassandra's
+    #[arg(long)]
+    search_beam: Option<u32>,
 }
 
 const REPORT: &str = "docs/measurements/indexes.md";
@@ -47,13 +50,14 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         "--memory",
         "4GiB",
     ];
-    let mut reports = vec![(
-        "Helenus",
-        measure(
-            Node::start(&Target::Helenus, "bench-indexes", &options)?,
-            arguments,
-        )?,
-    )];
+    let mut reports = Vec::new();
+    for beam in [None].into_iter().chain(arguments.search_beam.map(Some)) {
+        let name = beam.map_or("Helenus".to_owned(), |beam| {
+            format!("Helenus, search beam {beam}")
+        });
+        let node = Node::start(&Target::Helenus, "bench-indexes", &options)?;
+        reports.push((name, measure(node, arguments, beam)?));
+    }
     if !arguments.without_cassandra {
         // Its timeouts would end what its compilers have not seen yet.
         let lines = [
@@ -62,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
             "write_request_timeout: 60s",
         ];
         let node = Node::start_cassandra(&arguments.heap, &["--commitlog-sync", "periodic"], &lines)?;
-        reports.push(("Cassandra 5.0", measure(node, arguments)?));
+        reports.push(("Cassandra 5.0".to_owned(), measure(node, arguments, None)?));
     }
     let report = render(arguments, &reports);
     match arguments.without_cassandra {
@@ -72,13 +76,16 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     Ok(())
 }
 
-fn measure(node: Node, arguments: &Arguments) -> Result<Value, TaskError> {
+fn measure(node: Node, arguments: &Arguments, search_beam: Option<u32>) -> Result<Value, TaskError> {
     let mut command = Command::new(workspace::program("helenus-perf"));
     command.args(["indexes", "--json", "--address", &node.address().to_string()]);
     command.args(["--rows", &arguments.rows.to_string()]);
     command.args(["--vectors", &arguments.vectors.to_string()]);
     command.args(["--questions", &arguments.questions.to_string()]);
     command.args(["--duration-s", &arguments.seconds.to_string()]);
+    if let Some(beam) = search_beam {
+        command.args(["--search-beam", &beam.to_string()]);
+    }
     if let Some(pid) = node.process_id() {
         command.args(["--server-pid", &pid.to_string()]);
     }
@@ -88,7 +95,7 @@ fn measure(node: Node, arguments: &Arguments) -> Result<Value, TaskError> {
     Ok(report)
 }
 
-fn render(arguments: &Arguments, reports: &[(&str, Value)]) -> String {
+fn render(arguments: &Arguments, reports: &[(String, Value)]) -> String {
     let Arguments {
         rows,
         vectors,
@@ -96,11 +103,13 @@ fn render(arguments: &Arguments, reports: &[(&str, Value)]) -> String {
         seconds,
         shards,
         heap,
+        search_beam,
         ..
     } = arguments;
+    let beam = search_beam.map_or(String::new(), |beam| format!(" --search-beam {beam}"));
     let mut text = format!(
         "# The same questions to indexes of Helenus and of Cassandra 5.0\n\n\
-         `cargo xtask compare indexes --rows {rows} --vectors {vectors} --questions {questions} --seconds {seconds} --shards {shards} --heap {heap}`:\n\
+         `cargo xtask compare indexes --rows {rows} --vectors {vectors} --questions {questions} --seconds {seconds} --shards {shards} --heap {heap}{beam}`:\n\
          indexes `USING 'sai'` on three columns of a table of {rows} rows and on {vectors} vectors of 128 components (`helenus_vector::sample`,\n\
          euclidean), as they were written, no flush between, half a minute of rest behind the vectors. Each of {questions} questions of a kind is asked one at a time, again and again, until that\n\
          gets no faster (at most 200 times), then by 4 connections with 4 under way on each, closed loop, server and client sharing the machine's two\n\

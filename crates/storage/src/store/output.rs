@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use helenus_events::Event;
 use helenus_index::IndexedColumn;
+use helenus_scheduling::StandingBack;
 use helenus_schema::TableMetadata;
 use helenus_types::Token;
 use helenus_vfs::{Clock, Disk};
@@ -45,6 +46,7 @@ struct Meter {
     clock: Arc<dyn Clock>,
     /// `None` for a flush, which nothing may hold up.
     pace: Option<(Arc<Pace>, Arc<CompactionLimits>)>,
+    standing_back: Option<StandingBack>,
     resumed_ns: u64,
 }
 
@@ -55,6 +57,7 @@ impl Meter {
             progress: Arc::clone(&job.progress),
             resumed_ns: clock.monotonic_ns(),
             clock,
+            standing_back: job.pace.as_ref().and_then(|_| StandingBack::begin()),
             pace: job.pace.clone(),
         }
     }
@@ -66,6 +69,9 @@ impl Watch for Meter {
         let Some((pace, limits)) = &self.pace else {
             return self.progress.check();
         };
+        if let Some(standing_back) = &mut self.standing_back {
+            standing_back.look();
+        }
         let now_ns = self.clock.monotonic_ns();
         let worked = Duration::from_nanos(now_ns.saturating_sub(self.resumed_ns));
         let mut wait = pace.rest(worked).max(limits.throughput.spend(bytes, now_ns));

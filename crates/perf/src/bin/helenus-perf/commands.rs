@@ -265,6 +265,9 @@ pub struct IndexesArguments {
     duration_s: u64,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Beam of searches of vectors, on a server that has indexes of `vector_index`
+    #[arg(long)]
+    search_beam: Option<u32>,
     #[arg(long)]
     json: bool,
 }
@@ -282,6 +285,7 @@ impl IndexesArguments {
             in_flight: self.in_flight,
             duration: Duration::from_secs(self.duration_s),
             seed: self.seed,
+            search_beam: self.search_beam,
         };
         report(indexes::run(&options), self.json)
     }

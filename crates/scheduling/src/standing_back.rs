@@ -1,0 +1,206 @@
+//! How far work that nobody waits for stands back: as far as it may, as long as it gets on.
+//!
+//! A scheduler that shares by weight lets one who wakes wait where the one who runs has a share that is worth counting: of niceness 10
+//! up to 3 ms. At the greatest niceness nobody waits for it; but where others want all of the processor it hardly runs. So it
+//! comes forward, to [`GIVING_WAY`], for some time when that happens.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+use std::thread;
+
+use crate::{GIVING_WAY, niceness, niceness_of_process, set_niceness};
+
+/// The greatest niceness there is.
+const STANDING_BACK: libc::c_int = 19;
+/// It hardly runs when it gets less than this part of the time that it wants to run, over a window of so many nanoseconds.
+const PART_MIN: u64 = 10;
+const WINDOW_NS: u64 = 100_000_000;
+/// How long it then stays forward, in nanoseconds that it wants to run: twice as long each time that it was of no use to stand back again.
+const FORWARD_NS_MIN: u64 = 1_000_000_000;
+const FORWARD_NS_MAX: u64 = 16_000_000_000;
+
+/// One piece of work, on the thread that does it.
+#[derive(Debug)]
+pub struct StandingBack {
+    schedule: File,
+    /// The niceness that the thread had.
+    before: libc::c_int,
+    state: State,
+}
+
+/// How long a thread has run, and has waited for a processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Times {
+    ran_ns: u64,
+    waited_ns: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    is_back: bool,
+    since: Times,
+    forward_ns: u64,
+}
+
+impl StandingBack {
+    /// The calling thread stands back from now on, until this is dropped. `None` if it has not given way, or could not come forward
+    /// again: that takes the right to a niceness of 10 (`RLIMIT_NICE`, `CAP_SYS_NICE`), and a process that was not started with a greater one.
+    pub fn begin() -> Option<Self> {
+        let before = niceness();
+        if before < GIVING_WAY || !may_come_forward() {
+            return None;
+        }
+        let schedule = File::open("/proc/thread-self/schedstat").ok()?;
+        let since = times(&schedule).ok()?;
+        set_niceness(STANDING_BACK);
+        let state = State {
+            is_back: true,
+            since,
+            forward_ns: FORWARD_NS_MIN,
+        };
+        Some(StandingBack {
+            schedule,
+            before,
+            state,
+        })
+    }
+
+    /// Looks how the thread gets on; to be asked every few milliseconds of work.
+    pub fn look(&mut self) {
+        let Ok(now) = times(&self.schedule) else {
+            return;
+        };
+        if let Some(is_back) = self.state.look(now) {
+            set_niceness(if is_back { STANDING_BACK } else { GIVING_WAY });
+        }
+    }
+}
+
+impl Drop for StandingBack {
+    fn drop(&mut self) {
+        set_niceness(self.before);
+    }
+}
+
+impl State {
+    /// Returns whether it stands back from now on, if that changes.
+    fn look(&mut self, now: Times) -> Option<bool> {
+        let ran_ns = now.ran_ns.saturating_sub(self.since.ran_ns);
+        let wanted_ns = ran_ns + now.waited_ns.saturating_sub(self.since.waited_ns);
+        if wanted_ns < if self.is_back { WINDOW_NS } else { self.forward_ns } {
+            return None;
+        }
+        self.since = now;
+        if !self.is_back {
+            self.forward_ns = (2 * self.forward_ns).min(FORWARD_NS_MAX);
+            self.is_back = true;
+        } else if ran_ns < wanted_ns / PART_MIN {
+            self.is_back = false;
+        } else {
+            self.forward_ns = FORWARD_NS_MIN;
+            return None;
+        }
+        Some(self.is_back)
+    }
+}
+
+fn times(schedule: &File) -> io::Result<Times> {
+    let mut text = [0; 64];
+    let length = schedule.read_at(&mut text, 0)?;
+    let text = std::str::from_utf8(&text[..length]).map_err(io::Error::other)?;
+    let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(ran_ns), Some(waited_ns)) => Ok(Times { ran_ns, waited_ns }),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Tried once, by a thread that is there for it.
+fn may_come_forward() -> bool {
+    static MAY: OnceLock<bool> = OnceLock::new();
+    *MAY.get_or_init(|| {
+        let tried = thread::spawn(|| {
+            set_niceness(STANDING_BACK);
+            set_niceness(GIVING_WAY);
+            niceness() == GIVING_WAY
+        });
+        niceness_of_process() <= GIVING_WAY && tried.join().unwrap_or(false)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> State {
+        State {
+            is_back: true,
+            since: Times::default(),
+            forward_ns: FORWARD_NS_MIN,
+        }
+    }
+
+    /// Runs `part` in a hundred of the time that it wants to for so long, and looks every 10 ms.
+    fn run(state: &mut State, now: &mut Times, part: u64, wanted_ns: u64) -> Vec<bool> {
+        const STEP_NS: u64 = 10_000_000;
+        let changes = (0..wanted_ns / STEP_NS).filter_map(|_| {
+            now.ran_ns += STEP_NS * part / 100;
+            now.waited_ns += STEP_NS * (100 - part) / 100;
+            state.look(*now)
+        });
+        changes.collect()
+    }
+
+    #[test]
+    fn it_stands_back_as_long_as_it_gets_on() {
+        let (mut state, mut now) = (state(), Times::default());
+        assert_eq!(run(&mut state, &mut now, 15, 10_000_000_000), []);
+        assert_eq!(run(&mut state, &mut now, 100, 10_000_000_000), []);
+    }
+
+    #[test]
+    fn it_comes_forward_where_it_hardly_runs_and_ever_longer() {
+        let (mut state, mut now) = (state(), Times::default());
+        assert_eq!(run(&mut state, &mut now, 1, 100_000_000), [false]);
+        assert_eq!(run(&mut state, &mut now, 1, 990_000_000), []);
+        assert_eq!(run(&mut state, &mut now, 1, 10_000_000), [true]);
+        assert_eq!(run(&mut state, &mut now, 1, 100_000_000), [false]);
+        assert_eq!(run(&mut state, &mut now, 1, 1_990_000_000), []);
+        assert_eq!(run(&mut state, &mut now, 1, 10_000_000), [true]);
+        let changes = run(&mut state, &mut now, 1, 100_000_000_000);
+        assert_eq!(changes.len(), 15, "4, 8 and 16 s, and a tenth between them");
+        run(&mut state, &mut now, 100, 20_000_000_000);
+        assert!(state.is_back && state.forward_ns == FORWARD_NS_MIN);
+    }
+
+    #[test]
+    fn a_thread_that_answers_does_not_stand_back() {
+        let began = thread::spawn(|| {
+            let before = niceness();
+            let began = StandingBack::begin().is_some();
+            (before, began, niceness())
+        });
+        let (before, began, after) = began.join().unwrap();
+        assert!(before >= GIVING_WAY || !began && before == after);
+    }
+
+    #[test]
+    fn a_thread_that_gives_way_stands_back_where_it_can_come_forward() {
+        let stood = thread::spawn(|| {
+            crate::give_way();
+            let before = niceness();
+            match StandingBack::begin() {
+                None => niceness() == before,
+                Some(mut standing) => {
+                    standing.look();
+                    let during = niceness();
+                    drop(standing);
+                    (during, niceness()) == (STANDING_BACK, before)
+                }
+            }
+        });
+        assert!(stood.join().unwrap());
+    }
+}
