@@ -85,7 +85,7 @@ impl Walk {
             }
         });
         graph.codes.load(&unknown);
-        // None of them is waited for before it is known whether the one before is near.
+        // Distances first: none has to wait for what becomes of the one before.
         let first = self.compared.len();
         let near = unknown.iter().map(|node| graph.near(code, *node));
         self.compared.extend(near);
