@@ -50,16 +50,10 @@ fn set_niceness(niceness: libc::c_int) {
     }
 }
 
-/// The niceness of the calling thread.
-fn niceness() -> libc::c_int {
+/// The niceness of a thread of this process by its number: 0 is the calling one, the process's own number the one that it began with.
+fn niceness(thread: libc::id_t) -> libc::c_int {
     // SAFETY: it takes and returns integers.
-    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
-}
-
-/// The niceness of the thread that the process began with.
-fn niceness_of_process() -> libc::c_int {
-    // SAFETY: it takes and returns integers.
-    unsafe { libc::getpriority(libc::PRIO_PROCESS, std::process::id()) }
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, thread) }
 }
 
 #[cfg(target_os = "linux")]
@@ -124,13 +118,13 @@ mod tests {
     #[test]
     fn slices_leave_the_niceness_alone_and_are_counted_where_they_are_granted() {
         let taken = thread::spawn(|| {
-            let before = niceness();
+            let before = niceness(0);
             let first = answer_soon();
             give_way();
-            assert_eq!(niceness(), before.max(GIVING_WAY));
+            assert_eq!(niceness(0), before.max(GIVING_WAY));
             let second = answer_soon();
             assert_eq!(first, second);
-            assert_eq!(niceness(), before.max(GIVING_WAY));
+            assert_eq!(niceness(0), before.max(GIVING_WAY));
             usize::from(first) + usize::from(second)
         });
         let taken = taken.join().unwrap();

@@ -10,8 +10,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::thread;
 
-use crate::{GIVING_WAY, niceness, niceness_of_process, set_niceness};
+use crate::{GIVING_WAY, niceness, set_niceness};
 
+/// Where Linux tells how long a thread has run and waited.
+const SCHEDULE: &str = "/proc/thread-self/schedstat";
 /// The greatest niceness there is.
 const STANDING_BACK: libc::c_int = 19;
 /// It hardly runs when it gets less than this part of the time that it wants to run, over a window of so many nanoseconds.
@@ -48,11 +50,15 @@ impl StandingBack {
     /// The calling thread stands back from now on, until this is dropped. `None` if it has not given way, or could not come forward
     /// again: that takes the right to a niceness of 10 (`RLIMIT_NICE`, `CAP_SYS_NICE`), and a process that was not started with a greater one.
     pub fn begin() -> Option<Self> {
-        let before = niceness();
-        if before < GIVING_WAY || !may_come_forward() {
+        let before = niceness(0);
+        if before < GIVING_WAY {
             return None;
         }
-        let schedule = File::open("/proc/thread-self/schedstat").ok()?;
+        // Before niceness is tried: where there is no such file it may be that of the whole process.
+        let schedule = File::open(SCHEDULE).ok()?;
+        if !may_come_forward() {
+            return None;
+        }
         let since = times(&schedule).ok()?;
         set_niceness(STANDING_BACK);
         let state = State {
@@ -124,9 +130,9 @@ fn may_come_forward() -> bool {
         let tried = thread::spawn(|| {
             set_niceness(STANDING_BACK);
             set_niceness(GIVING_WAY);
-            niceness() == GIVING_WAY
+            niceness(0) == GIVING_WAY
         });
-        niceness_of_process() <= GIVING_WAY && tried.join().unwrap_or(false)
+        niceness(std::process::id()) <= GIVING_WAY && tried.join().unwrap_or(false)
     })
 }
 
@@ -178,9 +184,9 @@ mod tests {
     #[test]
     fn a_thread_that_answers_does_not_stand_back() {
         let began = thread::spawn(|| {
-            let before = niceness();
+            let before = niceness(0);
             let began = StandingBack::begin().is_some();
-            (before, began, niceness())
+            (before, began, niceness(0))
         });
         let (before, began, after) = began.join().unwrap();
         assert!(before >= GIVING_WAY || !began && before == after);
@@ -190,14 +196,14 @@ mod tests {
     fn a_thread_that_gives_way_stands_back_where_it_can_come_forward() {
         let stood = thread::spawn(|| {
             crate::give_way();
-            let before = niceness();
+            let before = niceness(0);
             match StandingBack::begin() {
-                None => niceness() == before,
+                None => niceness(0) == before && !(File::open(SCHEDULE).is_ok() && may_come_forward()),
                 Some(mut standing) => {
                     standing.look();
-                    let during = niceness();
+                    let during = niceness(0);
                     drop(standing);
-                    (during, niceness()) == (STANDING_BACK, before)
+                    (during, niceness(0)) == (STANDING_BACK, before)
                 }
             }
         });

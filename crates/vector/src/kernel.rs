@@ -1,4 +1,4 @@
-//! Sums over the components of two vectors, in lanes that compilers make vector instructions of.
+//! What processors have instructions for: sums over the components of two vectors, in lanes, and loading memory ahead.
 
 /// Enough for two registers of 256 bits.
 const LANES: usize = 16;
