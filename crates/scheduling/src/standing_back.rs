@@ -12,7 +12,7 @@ use std::thread;
 
 use crate::{GIVING_WAY, niceness, set_niceness};
 
-/// Where Linux tells how long a thread has run and waited.
+/// The file in which Linux tells how long a thread has run and waited.
 const SCHEDULE: &str = "/proc/thread-self/schedstat";
 /// The greatest niceness there is.
 const STANDING_BACK: libc::c_int = 19;

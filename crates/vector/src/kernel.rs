@@ -1,4 +1,4 @@
-//! What processors have instructions for: sums over the components of two vectors, in lanes, and loading memory ahead.
+//! Sums over the components of two vectors, in lanes that processors have instructions for, and loading memory ahead.
 
 /// Enough for two registers of 256 bits.
 const LANES: usize = 16;
