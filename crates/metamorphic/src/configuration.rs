@@ -24,6 +24,8 @@ pub struct Configuration {
     pub filtering: bool,
     /// True if statements are prepared and kept, whatever becomes of their tables and types.
     pub prepared: bool,
+    /// True if the nearest vectors are found over the links of a graph however few they are.
+    pub walks: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +61,11 @@ impl fmt::Display for Configuration {
         if self.filtering {
             out.write_str(" filtering=on")?;
         }
-        match self.prepared {
-            true => out.write_str(" prepared=on"),
+        if self.prepared {
+            out.write_str(" prepared=on")?;
+        }
+        match self.walks {
+            true => out.write_str(" walks=on"),
             false => Ok(()),
         }
     }
@@ -87,6 +92,7 @@ impl FromStr for Configuration {
             indexes: true,
             filtering: false,
             prepared: false,
+            walks: false,
         };
         for word in words {
             configuration
@@ -109,6 +115,7 @@ impl Configuration {
             "indexes" => self.indexes = is_on(value)?,
             "filtering" => self.filtering = is_on(value)?,
             "prepared" => self.prepared = is_on(value)?,
+            "walks" => self.walks = is_on(value)?,
             "page" => self.page_rows = Some(value.parse().ok().filter(|rows| *rows > 0)?),
             _ => return None,
         }
@@ -133,7 +140,7 @@ mod tests {
         for text in [
             "disk shards=3 cache=off memory=8 format=da index=4 page=100",
             "memory shards=1 cache=on memory=64 format=nb index=64",
-            "memory shards=1 cache=on memory=64 format=nb index=64 page=1 indexes=off filtering=on prepared=on",
+            "memory shards=1 cache=on memory=64 format=nb index=64 page=1 indexes=off filtering=on prepared=on walks=on",
         ] {
             assert_eq!(text.parse::<Configuration>().unwrap().to_string(), text);
         }

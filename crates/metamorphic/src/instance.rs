@@ -97,6 +97,7 @@ impl Instance {
         options.in_memory = self.configuration.home == Home::Memory;
         options.memory_bytes = self.configuration.memory_mib << 20;
         options.row_cache = self.configuration.row_cache;
+        options.walks_small_graphs = self.configuration.walks;
         options.admission = false;
         // How many tombstones a page meets depends on its rows and on what was compacted.
         options.tombstones = TombstoneLimits::NONE;

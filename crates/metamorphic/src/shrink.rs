@@ -127,8 +127,9 @@ impl Shrinker<'_> {
 
     /// Each setting of each configuration becomes the plain one.
     fn settings(&mut self) {
-        let plainer: [fn(&mut Configuration); 7] = [
+        let plainer: [fn(&mut Configuration); 8] = [
             |configuration| configuration.prepared = false,
+            |configuration| configuration.walks = false,
             |configuration| configuration.page_rows = None,
             |configuration| configuration.shard_count = 1,
             |configuration| configuration.row_cache = true,

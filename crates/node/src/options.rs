@@ -29,6 +29,9 @@ pub struct NodeOptions {
     pub memory_bytes: u64,
     /// True if rows that were read from SSTables are kept in memory, apart from the files' own pages.
     pub row_cache: bool,
+    /// True if a search for the nearest vectors goes over the links of their graph however small it is: for tests, which have
+    /// few.
+    pub walks_small_graphs: bool,
     /// True if requests that have waited too long are refused before their time is over, so that others are in time.
     pub admission: bool,
     /// True if buffers of requests and answers are kept for the next; without, each comes from the allocator.
@@ -105,6 +108,7 @@ impl NodeOptions {
             in_memory: false,
             memory_bytes: MEMORY_BYTES_DEFAULT,
             row_cache: true,
+            walks_small_graphs: false,
             admission: true,
             buffer_pool: true,
             commitlog_sync: CommitlogSync::Group,

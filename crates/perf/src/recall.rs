@@ -86,7 +86,7 @@ fn search(
     for (query, exact) in queries.iter().zip(exact) {
         let mut search = Search::new(graph, graph.encode(query), beam, None);
         while !search.step(graph, &mut { UNITS_PER_STEP }) {}
-        let candidates = search.take_found(graph).into_iter().take(COMPARED);
+        let candidates = search.take_found(graph, COMPARED).into_iter().take(COMPARED);
         let nearest = nearest(query, vectors, candidates.map(|near| near.node));
         found += exact.iter().filter(|node| nearest.contains(node)).count();
     }

@@ -132,12 +132,12 @@ impl Sampled {
     fn search(&self, query: &[f32], nodes: &NodeSet, exact: &[u32], is_steered: bool, total: &mut Total) {
         let begun = Instant::now();
         let among = is_steered.then(|| nodes.clone());
-        let (code, beam) = (self.graph.encode(query), self.graph.search_beam());
+        let (code, beam) = (self.graph.encode(query), self.graph.search_beam(0));
         let mut search = Search::new(&self.graph, code, beam, among);
         let mut wanted = Vec::new();
         loop {
             while !search.step(&self.graph, &mut { 4_096 }) {}
-            let found = search.take_found(&self.graph);
+            let found = search.take_found(&self.graph, 0);
             wanted.extend(
                 found
                     .iter()

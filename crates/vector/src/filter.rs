@@ -75,9 +75,8 @@ impl Filter {
             true => (Way::Routes, beam),
             false => (Way::Detours, detours_beam(share, beam)),
         };
-        let scanned_max = walk_beam as u64 * COMPARED_PER_BEAM * SCANNED_PER_COMPARED;
         let (way, first_beam) = match walk {
-            _ if count <= scanned_max => (Way::Scan, beam),
+            _ if count <= scanned_max(walk_beam) => (Way::Scan, beam),
             Way::Detours => (Way::Probe, PROBE_BEAM.min(beam)),
             walk => (walk, walk_beam),
         };
@@ -130,6 +129,11 @@ impl Filter {
         let expected = looked_for as f64 / self.share;
         (self.way == Way::Routes && nearer as f64 > expected * SPARSE_FACTOR).then_some(beam * SPARSE_WIDER)
     }
+}
+
+/// Nodes that are compared one by one in the time of a walk with this beam.
+pub(crate) fn scanned_max(beam: usize) -> u64 {
+    beam as u64 * COMPARED_PER_BEAM * SCANNED_PER_COMPARED
 }
 
 /// The beam of a walk with detours.

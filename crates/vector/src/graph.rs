@@ -23,7 +23,7 @@ pub struct Graph {
     pub(crate) codes: Codes,
     pub(crate) links: Links,
     pub(crate) construction_beam: usize,
-    search_beam: usize,
+    options: VectorOptions,
     /// By what the chance to be on the next layer falls.
     layer_factor: f64,
     /// A linked node of the topmost layer.
@@ -73,7 +73,7 @@ impl Graph {
             construction_beam: options
                 .construction_beam
                 .clamp(connections, CONSTRUCTION_BEAM_MAX) as usize,
-            search_beam: options.search_beam as usize,
+            options: *options,
             layer_factor: f64::from(connections).ln().recip(),
             entry: None,
             linked: 0,
@@ -83,9 +83,9 @@ impl Graph {
         }
     }
 
-    /// The least beam that a query is to be searched with.
-    pub fn search_beam(&self) -> usize {
-        self.search_beam
+    /// The beam of a query that compares so many vectors as they are.
+    pub fn search_beam(&self, compared: usize) -> usize {
+        self.options.beam(compared)
     }
 
     /// Nodes that were ever added.

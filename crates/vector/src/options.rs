@@ -24,6 +24,8 @@ pub struct VectorOptions {
     pub construction_beam: u32,
     /// As many at least where a query looks for its neighbours.
     pub search_beam: u32,
+    /// True if the index names that width: it is no wider then than the rows need that a query compares.
+    pub is_search_beam_named: bool,
 }
 
 /// An option that is not understood.
@@ -49,6 +51,7 @@ impl Default for VectorOptions {
             connections: 16,
             construction_beam: 100,
             search_beam: 96,
+            is_search_beam_named: false,
         }
     }
 }
@@ -73,6 +76,7 @@ impl VectorOptions {
         result.connections = number(MAXIMUM_NODE_CONNECTIONS, CONNECTIONS_MAX, result.connections)?;
         result.construction_beam = number(CONSTRUCTION_BEAM_WIDTH, BEAM_MAX, result.construction_beam)?;
         result.search_beam = number(SEARCH_BEAM_WIDTH, BEAM_MAX, result.search_beam)?;
+        result.is_search_beam_named = options.contains_key(SEARCH_BEAM_WIDTH);
         if let Some(name) = options.get(SIMILARITY_FUNCTION) {
             let similarity = Similarity::of_name(name);
             result.similarity = similarity.ok_or_else(|| OptionFault::Similarity(name.to_uppercase()))?;
@@ -84,6 +88,28 @@ impl VectorOptions {
             Some(goal) => return Err(OptionFault::OptimizeFor(goal)),
         }
         Ok(result)
+    }
+}
+
+impl VectorOptions {
+    /// How many rows a query for the nearest `count` compares by their vectors as they are: those in eight bits a component, by
+    /// which it finds rows, change the order of what is almost equally near.
+    pub fn compared(&self, count: u32) -> u32 {
+        let most = count + count / 2 + 16;
+        match self.is_search_beam_named {
+            true => most.min(self.search_beam.max(count + count / 2)),
+            false => most,
+        }
+    }
+
+    /// The beam of a query that compares so many rows. What lies in the farther half of a beam is less likely to be the nearest
+    /// that there is, so that only a narrow beam that was asked for is handed out whole.
+    pub(crate) fn beam(&self, compared: usize) -> usize {
+        let least = match self.is_search_beam_named {
+            true => compared,
+            false => compared.saturating_mul(2),
+        };
+        least.max(self.search_beam as usize)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Looking for the vectors that are nearest to one.
 
-use crate::filter::{Filter, Way};
+use crate::filter::{Filter, Way, scanned_max};
 use crate::graph::Graph;
 use crate::near::{Near, NodeSet};
 use crate::walk::{Walk, nearer};
@@ -43,15 +43,37 @@ impl Search {
     pub fn new(graph: &Graph, code: Vec<u8>, beam: usize, among: Option<NodeSet>) -> Self {
         match among.map(|nodes| Filter::new(graph, nodes, beam)) {
             Some((filter, beam)) => Search::by(graph, code, beam, Some(filter)),
-            None => Search::by(graph, code, beam, None),
+            // Exact, and in the time of a walk.
+            None if u64::from(graph.len()) <= scanned_max(beam) => Search::by_scan(graph, code, beam, None),
+            None => Search::walk(graph, code, beam),
         }
     }
 
+    /// Among all nodes, over the links of the graph however few they are.
+    pub fn walk(graph: &Graph, code: Vec<u8>, beam: usize) -> Self {
+        Search::by_walk(graph, code, beam, None)
+    }
+
     pub(crate) fn by(graph: &Graph, code: Vec<u8>, beam: usize, filter: Option<Filter>) -> Self {
-        let is_scan = filter.as_ref().is_some_and(|filter| filter.way() == Way::Scan);
+        match filter.as_ref().map(Filter::way) {
+            Some(Way::Scan) => Search::by_scan(graph, code, beam, filter),
+            _ => Search::by_walk(graph, code, beam, filter),
+        }
+    }
+
+    fn by_scan(graph: &Graph, code: Vec<u8>, beam: usize, filter: Option<Filter>) -> Self {
+        let mut walk = Walk::among(filter);
+        walk.beam = beam;
+        Search {
+            stage: Stage::Scan { from: 0 },
+            is_scanned: true,
+            ..Search::begun(graph, code, walk)
+        }
+    }
+
+    fn by_walk(graph: &Graph, code: Vec<u8>, beam: usize, filter: Option<Filter>) -> Self {
         let mut walk = Walk::among(filter);
         let stage = match graph.entry {
-            _ if is_scan => Stage::Scan { from: 0 },
             Some(entry) => Stage::Descent {
                 at: graph.near(&code, entry),
                 layer: graph.layer_of(entry),
@@ -63,12 +85,19 @@ impl Search {
         };
         walk.beam = beam;
         Search {
-            code,
             stage,
+            ..Search::begun(graph, code, walk)
+        }
+    }
+
+    fn begun(graph: &Graph, code: Vec<u8>, walk: Walk) -> Self {
+        Search {
+            code,
+            stage: Stage::Unlinked,
             walk,
             unlinked: graph.linked..graph.len(),
             taken: NodeSet::of(graph.len()),
-            is_scanned: is_scan,
+            is_scanned: false,
             is_sparseness_known: false,
         }
     }
@@ -108,14 +137,16 @@ impl Search {
     }
 
     fn scan(&mut self, graph: &Graph, from: u32, units_left: &mut u32) {
-        let Some(filter) = &self.walk.filter else {
-            self.stage = Stage::Done;
-            return;
+        let end = self.unlinked.end;
+        let among = self.walk.filter.as_ref().map(Filter::nodes);
+        let next_from = |node| match among {
+            Some(nodes) => nodes.next_from(node),
+            None => (node < end).then_some(node),
         };
         let mut nodes = [0; SCANNED_TOGETHER];
         let (mut count, mut next) = (0, from);
         while count < nodes.len()
-            && let Some(node) = filter.nodes().next_from(next)
+            && let Some(node) = next_from(next)
         {
             nodes[count] = node;
             (count, next) = (count + 1, node + 1);
@@ -154,12 +185,12 @@ impl Search {
     }
 
     /// Takes the nodes found and not taken yet, the nearest first: of a beam that is full the nearer half, since others that are
-    /// as near as the farther one were not met.
-    pub fn take_found(&mut self, graph: &Graph) -> Vec<Near> {
+    /// as near as the farther one were not met, or `least` of them if that is more.
+    pub fn take_found(&mut self, graph: &Graph, least: usize) -> Vec<Near> {
         let mut found: Vec<Near> = self.walk.nearest.iter().copied().collect();
         found.sort_unstable();
         if self.walk.is_full() && !self.is_scanned {
-            found.truncate(found.len().div_ceil(2));
+            found.truncate(found.len().div_ceil(2).max(least));
         }
         found.retain(|near| graph.is_live(near.node) && self.taken.set(near.node));
         found

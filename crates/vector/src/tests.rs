@@ -58,8 +58,8 @@ impl Indexed {
     }
 
     fn search(&self, query: &[f32], accepts: impl Fn(u32) -> bool, count: usize) -> Vec<u32> {
-        let beam = self.graph.search_beam();
-        let search = Search::new(&self.graph, self.graph.encode(query), beam, None);
+        let beam = self.graph.search_beam(0);
+        let search = Search::walk(&self.graph, self.graph.encode(query), beam);
         self.nearest_found(search, query, accepts, count)
     }
 
@@ -75,7 +75,7 @@ impl Indexed {
 
     /// By a search for some nodes only, on one way or on the one that is chosen.
     fn search_among(&self, query: &[f32], nodes: NodeSet, way: Option<Way>, count: usize) -> Vec<u32> {
-        let (code, beam) = (self.graph.encode(query), self.graph.search_beam());
+        let (code, beam) = (self.graph.encode(query), self.graph.search_beam(0));
         let search = match way {
             None => Search::new(&self.graph, code, beam, Some(nodes)),
             Some(way) => {
@@ -98,7 +98,7 @@ impl Indexed {
         let mut accepted = Vec::new();
         loop {
             while !search.step(&self.graph, &mut { UNITS }) {}
-            let found = search.take_found(&self.graph);
+            let found = search.take_found(&self.graph, 0);
             let is_all = found.is_empty();
             accepted.extend(found.iter().map(|near| near.node).filter(|node| accepts(*node)));
             if is_all || accepted.len() >= count * CANDIDATES {
@@ -243,7 +243,7 @@ fn searches_for_few_or_none_or_gone_ones_end_with_all_that_there_are() {
             let mut all = Vec::new();
             loop {
                 while !search.step(&indexed.graph, &mut { UNITS }) {}
-                let found = search.take_found(&indexed.graph);
+                let found = search.take_found(&indexed.graph, 0);
                 if found.is_empty() {
                     assert!(search.has_taken_all(&indexed.graph), "{way:?}");
                     all.sort_unstable();
@@ -265,7 +265,7 @@ fn searches_for_few_or_none_or_gone_ones_end_with_all_that_there_are() {
     let mut search = Search::by(&indexed.graph, code, 4, Some(filter));
     while !search.step(&indexed.graph, &mut { UNITS }) {}
     assert_eq!(
-        search.take_found(&indexed.graph).len(),
+        search.take_found(&indexed.graph, 0).len(),
         4,
         "as many as the beam is wide"
     );
@@ -303,7 +303,7 @@ fn chains_of_equal_vectors_are_entered_over_one_that_is_not_looked_for() {
         let filter = Filter::by(&indexed.graph, nodes.clone(), way);
         let mut search = Search::by(&indexed.graph, indexed.graph.encode(&query), 20, Some(filter));
         while !search.step(&indexed.graph, &mut { UNITS }) {}
-        let found = search.take_found(&indexed.graph);
+        let found = search.take_found(&indexed.graph, 0);
         let mut found: Vec<u32> = found.iter().map(|near| near.node).collect();
         found.sort_unstable();
         assert_eq!(found, twins, "{way:?}");
@@ -495,7 +495,7 @@ fn what_was_just_added_is_found_and_what_was_removed_is_not() {
 fn a_step_does_as_much_as_it_may() {
     let mut sample = Sample::descriptors(16, 5, 7);
     let indexed = filled(Similarity::Euclidean, &mut sample, 16, 3_000);
-    let mut search = Search::new(&indexed.graph, indexed.graph.encode(&sample.vector()), 64, None);
+    let mut search = Search::walk(&indexed.graph, indexed.graph.encode(&sample.vector()), 64);
     let mut steps = 0;
     loop {
         let mut units_left = 64;
@@ -533,9 +533,9 @@ fn paths_lead_over_what_was_removed() {
         }
         indexed.link();
         let query = sample.vector();
-        let mut search = Search::new(&indexed.graph, indexed.graph.encode(&query), 1_000, None);
+        let mut search = Search::walk(&indexed.graph, indexed.graph.encode(&query), 1_000);
         while !search.step(&indexed.graph, &mut { UNITS }) {}
-        assert_eq!(search.take_found(&indexed.graph).len(), 20, "round {round}");
+        assert_eq!(search.take_found(&indexed.graph, 0).len(), 20, "round {round}");
         assert!(search.has_taken_all(&indexed.graph));
         let late = indexed.add(sample.vector());
         assert!(!search.has_taken_all(&indexed.graph), "added after it began");
@@ -565,9 +565,60 @@ fn no_vector_is_lost_among_twins() {
                 .for_each(|node| indexed.graph.remove(node));
         }
         let code = indexed.graph.encode(&[1.0; 3]);
-        let mut search = Search::new(&indexed.graph, code, 1_000, None);
+        let mut search = Search::walk(&indexed.graph, code, 1_000);
         while !search.step(&indexed.graph, &mut { UNITS }) {}
-        let found = search.take_found(&indexed.graph).len();
+        let found = search.take_found(&indexed.graph, 0).len();
         assert_eq!(found, indexed.graph.live_count() as usize, "seed {seed}");
+    }
+}
+
+#[test]
+fn of_few_vectors_each_is_compared() {
+    let mut sample = Sample::descriptors(16, 50, 11);
+    let mut indexed = filled(Similarity::Euclidean, &mut sample, 16, 2_000);
+    (0..2_000).step_by(3).for_each(|node| indexed.graph.remove(node));
+    // Not linked yet.
+    indexed.add(sample.vector());
+    let beam = indexed.graph.search_beam(0);
+    for _ in 0..20 {
+        let query = sample.vector();
+        let mut search = Search::new(&indexed.graph, indexed.graph.encode(&query), beam, None);
+        assert!(search.is_scanned);
+        while !search.step(&indexed.graph, &mut { UNITS }) {}
+        let found: Vec<u32> = search
+            .take_found(&indexed.graph, 0)
+            .iter()
+            .map(|near| near.node)
+            .collect();
+        assert_eq!(found.len(), beam);
+        let nearest = indexed.exact(&query, |_| true, 10);
+        assert!(nearest.iter().all(|node| found.contains(node)));
+        search.widen(&indexed.graph);
+        while !search.step(&indexed.graph, &mut { UNITS }) {}
+        let more = search.take_found(&indexed.graph, 0);
+        assert_eq!(more.len(), 2 * beam, "of those that come next");
+        assert!(more.iter().all(|near| !found.contains(&near.node)));
+    }
+    assert!(!Search::new(&indexed.graph, indexed.graph.encode(&sample.vector()), 8, None).is_scanned);
+}
+
+#[test]
+fn a_query_is_given_as_many_as_it_compares() {
+    let usual = VectorOptions::default();
+    let named = VectorOptions {
+        search_beam: 24,
+        is_search_beam_named: true,
+        ..usual
+    };
+    assert_eq!((usual.compared(10), usual.beam(31)), (31, 96));
+    assert_eq!((usual.compared(100), usual.beam(166)), (166, 332));
+    assert_eq!((named.compared(10), named.beam(24)), (24, 24));
+    assert_eq!((named.compared(100), named.beam(150)), (150, 150));
+    let mut sample = Sample::descriptors(16, 50, 12);
+    let indexed = filled(Similarity::Euclidean, &mut sample, 16, 2_000);
+    for (least, expected) in [(0, 12), (20, 20), (24, 24), (30, 24)] {
+        let mut search = Search::walk(&indexed.graph, indexed.graph.encode(&sample.vector()), 24);
+        while !search.step(&indexed.graph, &mut { UNITS }) {}
+        assert_eq!(search.take_found(&indexed.graph, least).len(), expected);
     }
 }

@@ -19,11 +19,12 @@ impl SelectPlan {
         let Some(nearest) = &self.nearest else {
             return Ok(None);
         };
-        let Some((index, similarity)) = nearest.index else {
+        let Some((index, vector_options)) = nearest.index else {
             return Err(invalid!("{NEEDS_INDEX}"));
         };
         let mut warnings = Vec::new();
         let rows_max = limit_value(self.limit.as_ref(), context)?;
+        let similarity = vector_options.similarity;
         let vector = nearest.bound_vector(similarity, context)?;
         warnings.extend(check_consistency(options.consistency)?);
         if self.grouping.is_some() || self.has_aggregates() {
@@ -56,6 +57,7 @@ impl SelectPlan {
             similarity,
             vector,
             rows_max,
+            compared: vector_options.compared(rows_max),
         };
         Ok(Some((bound, warnings)))
     }

@@ -26,7 +26,7 @@ pub(super) const NEEDS_INDEX: &str = "ANN ordering by vector requires the column
 pub(super) struct Nearest {
     pub column: ColumnMetadata,
     /// None where only an index of another kind is there, which the WHERE clause then refuses.
-    pub index: Option<(IndexId, Similarity)>,
+    pub index: Option<(IndexId, VectorOptions)>,
     vector: Expression,
     /// Where rows have the column's value, once it is known what else is fetched.
     pub slot: usize,
@@ -39,6 +39,8 @@ pub(super) struct BoundNearest {
     pub similarity: Similarity,
     pub vector: Vec<f32>,
     pub rows_max: u32,
+    /// Rows that are compared for the nearest to be among them.
+    pub compared: u32,
 }
 
 impl Nearest {
@@ -77,7 +79,7 @@ impl Nearest {
         }
         let index = table.vector_index(column.id).map(|index| {
             let options = VectorOptions::of(&index.options).unwrap_or_default();
-            (index.id, options.similarity)
+            (index.id, options)
         });
         Ok(Some(Nearest {
             column: column.clone(),
@@ -119,12 +121,6 @@ impl Nearest {
 }
 
 impl BoundNearest {
-    /// How many rows are compared for the nearest to be among them: vectors in eight bits a component, by which rows are found,
-    /// change the order of those that are almost equally near.
-    pub fn compared_wanted(&self) -> u32 {
-        self.rows_max + self.rows_max / 2 + 16
-    }
-
     /// How near a stored vector is; `None` for one that has no place in the order.
     pub fn closeness(&self, stored: &[u8], scratch: &mut Vec<f32>) -> Option<f32> {
         floats(stored, scratch);

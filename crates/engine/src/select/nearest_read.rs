@@ -102,7 +102,7 @@ impl ShardReading<'_> {
             table: self.plan.table.id,
             index: bound.index,
             vector: &bound.vector,
-            count: bound.compared_wanted() as usize,
+            count: bound.compared as usize,
             predicates: &self.read.clause.index,
         })
     }

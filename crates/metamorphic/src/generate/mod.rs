@@ -312,6 +312,7 @@ fn configurations(chance: &Chance, audience: Audience) -> Vec<Configuration> {
         indexes: true,
         filtering: false,
         prepared: false,
+        walks: false,
     };
     let mut all = vec![memory];
     let disks = match audience {
@@ -331,6 +332,7 @@ fn configurations(chance: &Chance, audience: Audience) -> Vec<Configuration> {
             indexes: true,
             filtering: false,
             prepared: chance.one_in(3),
+            walks: chance.one_in(2),
         });
     }
     let bare = chance.count(all.len());

@@ -38,6 +38,9 @@ pub struct StoreOptions {
     /// Bytes that indexes of vectors may take. Pages have so much less; an index that would take more is not kept, and its
     /// queries look at all rows.
     pub vector_bytes_max: usize,
+    /// True if a search goes over the links of a graph however small it is, where it would compare all its vectors: tests have
+    /// few.
+    pub walks_small_graphs: bool,
     pub log: LogOptions,
     /// Size of this shard's log, in bytes at most. As it nears that, the memtable with the oldest write is flushed.
     pub log_bytes_max: u64,
@@ -76,6 +79,7 @@ impl Default for StoreOptions {
             row_cache_bytes_max: 256 << 20,
             lent_bytes_max: 0,
             vector_bytes_max: 256 << 20,
+            walks_small_graphs: false,
             log: LogOptions::default(),
             // Cassandra's commitlog_total_space, for a store that is alone.
             log_bytes_max: 8 << 30,

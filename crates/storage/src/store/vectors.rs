@@ -272,7 +272,7 @@ impl ShardStore {
     /// A search for the rows that are nearest to a vector; `None` where rows have to be scanned for that.
     pub fn begin_nearest(&self, request: &NearestRequest<'_>) -> Option<NearestSearch> {
         let index = self.tables.get(&request.table)?.vector_index(request.index)?;
-        NearestSearch::begin(index, request)
+        NearestSearch::begin(index, request, self.options.walks_small_graphs)
     }
 
     pub fn next_nearest(&self, search: &mut NearestSearch, now_s: u32, units_left: &mut u32) -> NextNearest {

@@ -29,6 +29,8 @@ pub struct NearestSearch {
     pub index: IndexId,
     generation: u64,
     matching_count: u32,
+    /// Rows that it hands out at first, if it finds as many.
+    count: usize,
     search: Search,
     /// Found, and not handed out yet; the nearest first.
     found: VecDeque<Near>,
@@ -58,7 +60,11 @@ pub enum NextNearest {
 }
 
 impl NearestSearch {
-    pub(crate) fn begin(index: &VectorIndex, request: &NearestRequest<'_>) -> Option<NearestSearch> {
+    pub(crate) fn begin(
+        index: &VectorIndex,
+        request: &NearestRequest<'_>,
+        walks_small_graphs: bool,
+    ) -> Option<NearestSearch> {
         let nodes = index.whole()?;
         if request.vector.len() != index.dimension {
             return None;
@@ -66,8 +72,7 @@ impl NearestSearch {
         index.note_search();
         let graph = &nodes.graph;
         let code = graph.encode(request.vector);
-        // Half of the beam is handed out.
-        let beam = graph.search_beam().max(request.count.saturating_mul(2));
+        let beam = graph.search_beam(request.count);
         let matching = index.filters.matching(request.predicates, graph.len());
         let matching_count = matching
             .as_ref()
@@ -77,7 +82,11 @@ impl NearestSearch {
             index: index.index,
             generation: index.generation,
             matching_count,
-            search: Search::new(graph, code, beam, matching),
+            count: request.count,
+            search: match matching {
+                None if walks_small_graphs => Search::walk(graph, code, beam),
+                matching => Search::new(graph, code, beam, matching),
+            },
             found: VecDeque::new(),
             is_searched: false,
             at: None,
@@ -115,7 +124,8 @@ impl NearestSearch {
                 return NextNearest::Paused;
             }
             self.is_searched = true;
-            self.found.extend(self.search.take_found(&nodes.graph));
+            let least = std::mem::take(&mut self.count);
+            self.found.extend(self.search.take_found(&nodes.graph, least));
             if self.found.is_empty() {
                 let is_everything = self.search.has_taken_all(&nodes.graph);
                 return NextNearest::End { is_everything };

@@ -65,6 +65,7 @@ impl Node {
             chunk_cache_bytes_max: 1 << 16,
             // None at all, one that always evicts, one that keeps everything.
             vector_bytes_max: 0,
+            walks_small_graphs: false,
             row_cache_bytes_max: [0, 3_000, 1 << 20][self.seed as usize % 3],
             lent_bytes_max: [0, 1 << 14, 4 << 20][self.seed as usize / 3 % 3],
             log: LogOptions {

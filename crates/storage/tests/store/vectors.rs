@@ -77,7 +77,10 @@ impl Indexed {
             table,
             schema,
             store: None,
-            options,
+            options: StoreOptions {
+                walks_small_graphs: true,
+                ..options
+            },
             now_s: START_S as u32,
         };
         node.open();
