@@ -492,9 +492,6 @@ impl Shard {
             self.rates
                 .check(&plan.table, RateLimitedOperation::Read, *token)?;
         }
-        if let Some(traced) = &owned.traced {
-            traced.note_indexes(read.index_names(&plan.table));
-        }
         let mut reading = plan.read_on_shard(&owned.options(), read);
         if let Some(begun) = begun {
             reading.begin_with(begun);
@@ -505,7 +502,12 @@ impl Shard {
             })?;
             held.try_set(reading.bytes()).map_err(no_memory)?;
             match progress {
-                ReadProgress::Done => return Ok(reading.finish()),
+                ReadProgress::Done => {
+                    if let Some(traced) = &owned.traced {
+                        traced.note_indexes(reading.index_names());
+                    }
+                    return Ok(reading.finish());
+                }
                 ReadProgress::Yield => step_ended().await,
                 ReadProgress::Absent(absent) => self.reader.bring(reading.state(), &absent).await?,
             }

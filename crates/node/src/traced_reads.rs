@@ -3,8 +3,9 @@
 //! A shard counts all its reads together for the metrics. What a traced request has read is the growth of those counts over the steps that
 //! are made for it, during which the shard does nothing else; so no other request pays for it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Names of the counts, as the parameters of a trace have them: those of the metrics, without what every metric's name has.
 pub(crate) const COUNT_NAMES: [&str; 12] = [
@@ -30,8 +31,8 @@ pub(crate) struct ReadCounts(pub [u64; COUNT_NAMES.len()]);
 #[derive(Debug, Default)]
 pub(crate) struct TracedReads {
     counts: [AtomicU64; COUNT_NAMES.len()],
-    /// Names of the indexes that were asked, which are the same on all shards.
-    indexes: OnceLock<String>,
+    /// Names of the indexes that could tell which rows match, and whether a shard has asked them.
+    indexes: Mutex<BTreeMap<String, bool>>,
 }
 
 impl TracedReads {
@@ -43,12 +44,11 @@ impl TracedReads {
         }
     }
 
-    /// A shard begins to look for rows by these indexes.
-    pub fn note_indexes<'n>(&self, names: impl Iterator<Item = &'n str>) {
-        let names: Vec<&str> = names.collect();
-        if !names.is_empty() {
-            // Another shard that was there before has said the same.
-            let _known = self.indexes.set(names.join(", "));
+    /// A shard has looked for rows by those of these indexes that it has asked.
+    pub fn note_indexes<'n>(&self, names: impl Iterator<Item = (&'n str, bool)>) {
+        let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, is_asked) in names {
+            *indexes.entry(name.to_owned()).or_default() |= is_asked;
         }
     }
 
@@ -56,7 +56,14 @@ impl TracedReads {
     pub fn describe(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
         let counts = COUNT_NAMES.into_iter().zip(&self.counts);
         let counts = counts.map(|(name, count)| (name, count.load(Ordering::Relaxed).to_string()));
-        counts.chain(self.indexes.get().map(|names| ("indexes", names.clone())))
+        let indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = |name, wanted: bool| {
+            let names = indexes.iter().filter(|(_, is_asked)| **is_asked == wanted);
+            let names: Vec<&str> = names.map(|(index, _)| index.as_str()).collect();
+            (!names.is_empty()).then(|| (name, names.join(", ")))
+        };
+        let indexes = [named("indexes", true), named("indexes_left_out", false)];
+        counts.chain(indexes.into_iter().flatten())
     }
 }
 
@@ -95,7 +102,8 @@ mod tests {
         counted(Some(&traced), || total.get(), || reads(3));
         counted(None, || total.get(), || reads(50));
         counted(Some(&traced), || total.get(), || reads(4));
-        traced.note_indexes(["by_v", "by_w"].into_iter());
+        traced.note_indexes([("by_v", true), ("by_w", true), ("by_x", false)].into_iter());
+        traced.note_indexes([("by_v", false), ("by_w", true), ("by_x", false)].into_iter());
         let described: Vec<_> = traced.describe().collect();
         assert_eq!(described[0], ("rows_read", "7".to_owned()));
         assert!(
@@ -103,6 +111,10 @@ mod tests {
                 .iter()
                 .all(|(_, count)| count == "0")
         );
-        assert_eq!(described.last(), Some(&("indexes", "by_v, by_w".to_owned())));
+        let indexes = [
+            ("indexes", "by_v, by_w".to_owned()),
+            ("indexes_left_out", "by_x".to_owned()),
+        ];
+        assert_eq!(described[COUNT_NAMES.len()..], indexes);
     }
 }

@@ -113,6 +113,7 @@ fn is_known_to_cassandra(text: &str) -> bool {
         "PRUNE ",
         "PER_PARTITION_RATE",
         "USING TIMEOUT",
+        "CLUDED_INDEXES",
         " ROLE",
         " USER",
         "GRANT",

@@ -30,8 +30,10 @@ pub struct ReadState {
     pub(crate) position: Option<Box<ReadPosition>>,
     /// Pins the pages that were brought for the read.
     pub(crate) ticket: ReadTicket,
-    /// Results of the predicates on ranges; gathered once a read.
-    pub(crate) ranges: Vec<RangeState>,
+    /// How the predicates of the read are asked of their indexes; found out once a read.
+    pub(crate) predicates: Vec<PredicateState>,
+    /// True if none is left out for what it costs.
+    pub(crate) asks_all_indexes: bool,
     /// Nothing that a search by indexes has passed before this token is left to be found, nor was any of it handed out.
     pub(crate) searched_to: Option<Token>,
     /// True if a step ends where a page is not in memory, instead of waiting for the disk.
@@ -42,11 +44,16 @@ pub struct ReadState {
 
 /// One predicate of a read by indexes.
 #[derive(Debug)]
-pub(crate) enum RangeState {
-    /// Not gathered yet, or nothing to gather.
-    Open,
+pub(crate) enum PredicateState {
+    /// Nothing to gather, or not gathered yet.
+    Open {
+        /// Places of a range that are worth gathering.
+        places_max: usize,
+    },
     Gathered(Box<RangePlaces>),
     TooMany,
+    /// Asking its index costs more than looking at the rows that others lead to.
+    LeftOut,
 }
 
 /// How a step ended.
@@ -100,7 +107,8 @@ impl ReadState {
             statistics: ReadStatistics::default(),
             units_left: 0,
             position: None,
-            ranges: Vec::new(),
+            predicates: Vec::new(),
+            asks_all_indexes: false,
             searched_to: None,
             ticket: ReadTicket::default(),
             suspends: true,
@@ -111,6 +119,16 @@ impl ReadState {
     /// Nobody is expected to ask for the same again soon: caches are left to those who do.
     pub fn bypass_cache(&mut self) {
         self.bypasses_cache = true;
+    }
+
+    /// No index is left out for what it costs to ask it.
+    pub fn ask_all_indexes(&mut self) {
+        self.asks_all_indexes = true;
+    }
+
+    /// Returns whether the predicate of this number is looked at in rows alone, to which other indexes lead.
+    pub fn leaves_out(&self, predicate: usize) -> bool {
+        matches!(self.predicates.get(predicate), Some(PredicateState::LeftOut))
     }
 
     /// For several reads that end their steps where a page is not in memory, and are made again from the first until none of them
@@ -135,7 +153,7 @@ impl ReadState {
     /// Goes back to the read's beginning, with the pages that were brought for it.
     pub fn begin_again(&mut self) {
         self.position = None;
-        self.ranges.clear();
+        self.predicates.clear();
         self.searched_to = None;
         self.statistics = ReadStatistics::default();
     }
@@ -149,6 +167,7 @@ impl ReadState {
                 ..self.statistics
             },
             bypasses_cache: self.bypasses_cache,
+            asks_all_indexes: self.asks_all_indexes,
             ..ReadState::suspending()
         }
     }

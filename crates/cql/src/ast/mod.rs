@@ -40,7 +40,8 @@ pub use modification::{
 };
 pub use relation::{InValues, Operator, Relation, TupleInValues, TupleValue};
 pub use select::{
-    CellAttribute, OrderDirection, Ordering, OrderingExpression, Select, SelectItem, Selection, Selector,
+    CellAttribute, HintedIndex, IndexHints, OrderDirection, Ordering, OrderingExpression, Select, SelectItem,
+    Selection, Selector,
 };
 
 pub use transaction::{Let, Place, Reference, Returning, RowCondition, RowTest, Transaction};

@@ -18,10 +18,26 @@ pub struct Select {
     /// An integer literal or a marker.
     pub limit: Option<Term>,
     pub allow_filtering: bool,
+    /// `WITH included_indexes = {..} AND excluded_indexes = {..}`, of Cassandra 6.
+    pub index_hints: IndexHints,
     /// `BYPASS CACHE`, an extension.
     pub bypass_cache: bool,
     /// `USING TIMEOUT d`, an extension: a duration literal or a marker.
     pub timeout: Option<Term>,
+}
+
+/// Which indexes a SELECT is to use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexHints {
+    pub included: Vec<HintedIndex>,
+    pub excluded: Vec<HintedIndex>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HintedIndex {
+    /// `*`: all indexes of the table.
+    All,
+    Named(QualifiedName),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

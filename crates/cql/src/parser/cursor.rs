@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use super::rejection::{Parsed, Reason, Rejection};
+use super::select::{EXCLUDED_INDEXES, INCLUDED_INDEXES};
 use crate::ast::{Marker, Place};
 use crate::lexer::{Keyword, Lexed, Token, TokenKind, lex_bounded};
 
@@ -95,10 +96,18 @@ impl<'a> Parser<'a> {
         self.ahead(n + 1);
     }
 
-    /// Returns whether a clause that Cassandra does not have begins at the `n`th token from here: `USING TIMEOUT`, `USING
-    /// CONCURRENCY` or `BYPASS CACHE`. The second word does not count as looked at.
+    /// Returns whether a clause that Cassandra 5 does not have begins at the `n`th token from here: `USING TIMEOUT`, `USING
+    /// CONCURRENCY`, `BYPASS CACHE` or index hints. The second word does not count as looked at.
     pub(super) fn begins_extension(&self, n: usize) -> bool {
-        self.is_using_timeout(n) || self.is_using(n, "concurrency") || self.is_bypass_cache(n)
+        self.is_using_timeout(n)
+            || self.is_using(n, "concurrency")
+            || self.is_bypass_cache(n)
+            || self.is_index_hints(n)
+    }
+
+    pub(super) fn is_index_hints(&self, n: usize) -> bool {
+        self.look(n) == TokenKind::Keyword(Keyword::With)
+            && (self.is_word_after(n, INCLUDED_INDEXES) || self.is_word_after(n, EXCLUDED_INDEXES))
     }
 
     pub(super) fn is_using_timeout(&self, n: usize) -> bool {

@@ -88,7 +88,7 @@ impl Parser<'_> {
             return self.no_viable(1);
         }
         let second = self.look(2);
-        if second != TokenKind::Dot && !follows(second) && !self.is_bypass_cache(2) {
+        if second != TokenKind::Dot && !follows(second) && !self.begins_extension(2) {
             return self.no_viable(2);
         }
         self.predicted(2);

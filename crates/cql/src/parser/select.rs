@@ -2,8 +2,16 @@
 
 use super::cursor::Parser;
 use super::rejection::Parsed;
-use crate::ast::{OrderDirection, Ordering, OrderingExpression, Select, Selection, Selector, Term};
+use crate::ast::{
+    HintedIndex, IndexHints, OrderDirection, Ordering, OrderingExpression, QualifiedName, Select, Selection,
+    Selector, Term,
+};
 use crate::lexer::{Keyword, TokenKind};
+
+pub(super) const INCLUDED_INDEXES: &str = "included_indexes";
+pub(super) const EXCLUDED_INDEXES: &str = "excluded_indexes";
+/// Many more than a table has by `secondary_indexes_per_table_fail_threshold`, whose default in Cassandra 6 is none: it takes 128 then.
+const HINTED_INDEXES_MAX: usize = 128;
 
 impl Parser<'_> {
     pub(super) fn select(&mut self) -> Parsed<Select> {
@@ -28,6 +36,7 @@ impl Parser<'_> {
             None
         };
         let allow_filtering = self.optional_clause(&[Keyword::Allow, Keyword::Filtering])?;
+        let index_hints = self.index_hints()?;
         let bypass_cache = self.bypass_cache()?;
         let timeout = self.select_timeout()?;
         Ok(Select {
@@ -41,6 +50,7 @@ impl Parser<'_> {
             per_partition_limit,
             limit,
             allow_filtering,
+            index_hints,
             bypass_cache,
             timeout,
         })
@@ -122,6 +132,76 @@ impl Parser<'_> {
             expression,
             direction,
         })
+    }
+
+    /// `WITH included_indexes = {..} AND excluded_indexes = {..}`, which Cassandra 5 does not have.
+    fn index_hints(&mut self) -> Parsed<IndexHints> {
+        let mut hints = IndexHints::default();
+        if !self.is_index_hints(1) {
+            return Ok(hints);
+        }
+        self.consume();
+        let (mut includes, mut excludes) = (false, false);
+        self.and_separated(|parser| {
+            let name = parser.identifier()?;
+            let (is_given, indexes) = match &*name {
+                INCLUDED_INDEXES => (&mut includes, &mut hints.included),
+                EXCLUDED_INDEXES => (&mut excludes, &mut hints.excluded),
+                _ => return parser.broken_rule(format!("Unknown property '{name}'")),
+            };
+            if std::mem::replace(is_given, true) {
+                return parser.broken_rule(format!("Multiple definitions for property '{name}'"));
+            }
+            parser.expect(TokenKind::Equal)?;
+            *indexes = parser.hinted_indexes(&name)?;
+            Ok(())
+        })?;
+        Ok(hints)
+    }
+
+    /// `{ }` or `{ index, ... }`, and `*` for all indexes.
+    fn hinted_indexes(&mut self, property: &str) -> Parsed<Vec<HintedIndex>> {
+        let mut indexes = Vec::new();
+        if !self.accept(TokenKind::LeftBrace) {
+            return self.no_set_of_names(property);
+        }
+        if self.accept(TokenKind::RightBrace) {
+            return Ok(indexes);
+        }
+        loop {
+            if indexes.len() >= HINTED_INDEXES_MAX {
+                return self.broken_rule(format!("'{property}' names at most {HINTED_INDEXES_MAX} indexes"));
+            }
+            indexes.push(self.hinted_index(property)?);
+            if !self.accept(TokenKind::Comma) {
+                break;
+            }
+        }
+        match self.accept(TokenKind::RightBrace) {
+            true => Ok(indexes),
+            false => self.no_set_of_names(property),
+        }
+    }
+
+    fn hinted_index(&mut self, property: &str) -> Parsed<HintedIndex> {
+        if self.accept(TokenKind::Star) {
+            return Ok(HintedIndex::All);
+        }
+        if !self.next().is_identifier() {
+            return self.no_set_of_names(property);
+        }
+        let first = self.identifier()?;
+        let (keyspace, name) = match self.accept(TokenKind::Dot) {
+            true => (Some(first), self.index_identifier()?),
+            false => (None, first),
+        };
+        Ok(HintedIndex::Named(QualifiedName { keyspace, name }))
+    }
+
+    fn no_set_of_names<T>(&self, property: &str) -> Parsed<T> {
+        self.broken_rule(format!(
+            "Invalid value for property '{property}'. It should be a set of identifiers."
+        ))
     }
 
     /// `BYPASS CACHE`, which Cassandra does not have.

@@ -3,8 +3,8 @@
 use super::cursor::Parser;
 use super::rejection::Parsed;
 use crate::ast::{
-    ConditionTarget, Let, Modification, Operator, Place, Reference, Returning, RowCondition, RowTest, Select,
-    Selection, Term, Transaction,
+    ConditionTarget, IndexHints, Let, Modification, Operator, Place, Reference, Returning, RowCondition,
+    RowTest, Select, Selection, Term, Transaction,
 };
 use crate::lexer::{Keyword, TokenKind};
 
@@ -99,6 +99,7 @@ impl Parser<'_> {
             per_partition_limit: None,
             limit,
             allow_filtering: false,
+            index_hints: IndexHints::default(),
             bypass_cache: false,
             timeout: None,
         })

@@ -178,7 +178,7 @@ impl SelectPlan {
     ) -> Result<BoundClause, CqlError> {
         let filters = bind_filters(self.filtering(), &self.clause.collations, context)?;
         let located = bind_filters(self.located_by_index(), &self.clause.collations, context)?;
-        let index = indexed::predicates(&self.table, filters.iter().chain(&located));
+        let index = indexed::predicates(self, filters.iter().chain(&located));
         let (partition_filters, row_filters) = filters.into_iter().partition(Filter::is_of_partition);
         let slices = match self.is_distinct {
             true => vec![Slice::all()],

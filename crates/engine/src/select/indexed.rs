@@ -9,12 +9,14 @@ use helenus_index::{IndexPredicate, IndexedColumn, TermQuery};
 use helenus_schema::{IndexMetadata, IndexTarget, TableMetadata};
 
 use super::filter::{Filter, Sought};
+use super::plan::SelectPlan;
 
 /// Returns the predicates on the table's indexes for the filters, all of which are to accept a row.
 pub fn predicates<'f>(
-    table: &TableMetadata,
+    plan: &SelectPlan,
     filters: impl IntoIterator<Item = &'f Filter>,
 ) -> Vec<IndexPredicate> {
+    let table = plan.indexed_table();
     let mut predicates = Vec::new();
     if table.indexes.is_empty() {
         return predicates;

@@ -5,6 +5,7 @@ mod read_partitions;
 mod targets;
 
 mod filter;
+mod hints;
 mod indexed;
 mod nearest;
 mod row_view;

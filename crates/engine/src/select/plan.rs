@@ -5,6 +5,7 @@ use std::sync::Arc;
 use helenus_schema::{IndexId, TableMetadata, is_system_keyspace};
 use helenus_types::CqlType;
 
+use super::hints::IndexHints;
 use super::nearest::Nearest;
 use super::row_view::FetchedColumn;
 use crate::clause::index_support::has_index;
@@ -39,8 +40,10 @@ pub struct SelectPlan {
     pub(super) nearest: Option<Nearest>,
     pub(super) limit: Option<Expression>,
     pub(super) per_partition_limit: Option<Expression>,
-    /// Indexes without which the statement would not be allowed: none if it allows filtering.
+    /// Indexes without which the statement would not be allowed, and those that it names to be used: of the former none if it
+    /// allows filtering.
     pub(super) needed_indexes: Vec<IndexId>,
+    pub(super) hints: Option<Box<IndexHints>>,
     /// `BYPASS CACHE`: what is read is not asked for again soon.
     pub(super) bypasses_cache: bool,
     /// Binding takes longer the longer the values are.
@@ -96,9 +99,25 @@ impl SelectPlan {
     /// Returns those of the restrictions that make up the slices that an index may look for: of a range of partitions it knows
     /// which have such rows.
     pub(super) fn located_by_index(&self) -> impl Iterator<Item = &Restriction> {
-        let is_located =
-            |restriction: &&Restriction| self.clause.is_key_range && has_index(&self.table, restriction);
+        let is_located = |restriction: &&Restriction| {
+            self.clause.is_key_range && has_index(self.indexed_table(), restriction)
+        };
         self.slicing().iter().filter(is_located)
+    }
+
+    /// The table with those of its indexes that the statement may be read by.
+    pub(super) fn indexed_table(&self) -> &TableMetadata {
+        match &self.hints {
+            Some(hints) => &hints.table,
+            None => &self.table,
+        }
+    }
+
+    /// Returns whether indexes are asked whatever that costs.
+    pub(super) fn asks_all_indexes(&self) -> bool {
+        self.hints
+            .as_ref()
+            .is_some_and(|hints| !hints.included.is_empty())
     }
 
     pub(super) fn slicing(&self) -> &[Restriction] {
@@ -150,6 +169,7 @@ impl HeapBytes for SelectPlan {
             + flat_bytes(&self.ordering)
             + self.nearest.heap_bytes()
             + flat_bytes(&self.needed_indexes)
+            + self.hints.heap_bytes()
             + self.limit.heap_bytes()
             + self.per_partition_limit.heap_bytes()
     }

@@ -10,6 +10,7 @@ use helenus_types::CqlType;
 use helenus_types::json::quoted_json_name;
 
 use super::group_by::grouping;
+use super::hints::IndexHints;
 use super::nearest::Nearest;
 use super::plan::{Grouping, OrderColumn, Output, SelectPlan};
 use super::row_view::{Fetched, FetchedColumn};
@@ -26,9 +27,39 @@ use crate::term::{
 
 /// Types a SELECT from the table of the scope.
 pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<SelectPlan, CqlError> {
-    let plan = planned(scope, select)?;
+    let plan = match IndexHints::resolve(scope.table, &select.index_hints)? {
+        Some(hints) => hinted(scope, select, hints)?,
+        None => planned(scope, select)?,
+    };
     Ok(SelectPlan {
         is_direct: plan.allows_short_way(),
+        ..plan
+    })
+}
+
+/// The plan as if the table had only the indexes that the hints leave.
+fn hinted(scope: StatementScope<'_>, select: &Select, hints: IndexHints) -> Result<SelectPlan, CqlError> {
+    let plan = planned(
+        StatementScope {
+            table: &hints.table,
+            ..scope
+        },
+        select,
+    )?;
+    hints.check_used(&plan.clause, plan.nearest.as_ref())?;
+    let mut needed_indexes = plan.needed_indexes;
+    needed_indexes.extend(
+        hints
+            .included
+            .iter()
+            .filter(|index| !needed_indexes.contains(index))
+            .copied()
+            .collect::<Vec<_>>(),
+    );
+    Ok(SelectPlan {
+        table: Arc::clone(scope.table),
+        needed_indexes,
+        hints: Some(Box::new(hints)),
         ..plan
     })
 }
@@ -96,6 +127,7 @@ fn planned(scope: StatementScope<'_>, select: &Select) -> Result<SelectPlan, Cql
             true => Vec::new(),
             false => clause.needed_indexes.clone(),
         },
+        hints: None,
         clause,
         bypasses_cache: select.bypass_cache,
         decodes_json,

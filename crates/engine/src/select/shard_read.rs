@@ -156,6 +156,20 @@ impl ShardReading<'_> {
         self.state = state;
     }
 
+    /// Names of the indexes that tell which rows may match, and whether each was asked: one was not where that would have cost more
+    /// than looking at the rows that others led to.
+    pub fn index_names(&self) -> impl Iterator<Item = (&str, bool)> {
+        let clause = &self.read.clause;
+        let asked = clause.index.iter().enumerate();
+        let asked = asked.map(|(number, predicate)| (predicate.index, !self.state.leaves_out(number)));
+        let nearest = clause.nearest.iter().map(|nearest| (nearest.index, true));
+        let named = |(id, is_asked)| {
+            let index = self.plan.table.indexes.iter().find(|index| index.id == id)?;
+            Some((&*index.name, is_asked))
+        };
+        asked.chain(nearest).filter_map(named)
+    }
+
     pub fn step<R: RowStore>(&mut self, store: &mut R) -> Result<ReadProgress, CqlError> {
         let mut needed = self.plan.needed_indexes.iter();
         if needed.any(|index| !store.is_index_ready(self.plan.table.id, *index)) {
@@ -164,6 +178,9 @@ impl ShardReading<'_> {
         while self.stage != Stage::Done {
             if self.plan.bypasses_cache {
                 self.state.bypass_cache();
+            }
+            if self.plan.asks_all_indexes() {
+                self.state.ask_all_indexes();
             }
             let progress = match self.stage {
                 Stage::Nearest => match self.step_nearest(store)? {

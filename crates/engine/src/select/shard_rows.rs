@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use helenus_schema::{IndexId, TableMetadata};
 use helenus_types::ShardId;
 
 use super::bound::BoundClause;
@@ -20,19 +19,6 @@ pub struct ShardRead {
     pub(super) rows_max: u32,
     pub(super) rows_left_in_partition: u32,
     pub(super) rows_per_partition_max: u32,
-}
-
-impl ShardRead {
-    /// Names of the indexes that are asked for the rows.
-    pub fn index_names<'t>(&self, table: &'t TableMetadata) -> impl Iterator<Item = &'t str> {
-        let nearest = self.clause.nearest.as_ref().map(|nearest| nearest.index);
-        let asked = self.clause.index.iter().map(|predicate| predicate.index);
-        let asked: Vec<IndexId> = asked.chain(nearest).collect();
-        let indexes = table.indexes.iter();
-        indexes
-            .filter(move |index| asked.contains(&index.id))
-            .map(|index| &*index.name)
-    }
 }
 
 /// A shard's answer: rows, each as its fetched values, and where it stopped.

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use helenus_cql::ast::{Prune, Select, Selection};
+use helenus_cql::ast::{IndexHints, Prune, Select, Selection};
 use helenus_rows::clustering::{ClusteringComparator, Components, Slice, push_component};
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::partition_range::{PartitionBound, PartitionRange};
@@ -105,6 +105,7 @@ pub(crate) fn prepare_prune(scope: StatementScope<'_>, prune: &Prune) -> Result<
         per_partition_limit: None,
         limit: None,
         allow_filtering: false,
+        index_hints: IndexHints::default(),
         bypass_cache: true,
         timeout: None,
     };

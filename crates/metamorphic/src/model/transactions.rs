@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use helenus_cql::ast::{
-    Assignment, Insert, InsertSource, Marker, Modification, Operation, Reference, Returning, RowCondition,
-    RowTest, Select, SelectItem, Selection, Selector, Term, Transaction, Update,
+    Assignment, IndexHints, Insert, InsertSource, Marker, Modification, Operation, Reference, Returning,
+    RowCondition, RowTest, Select, SelectItem, Selection, Selector, Term, Transaction, Update,
 };
 
 use super::facts::{Cells, holds};
@@ -200,6 +200,7 @@ impl Resolver<'_> {
             per_partition_limit: None,
             limit: None,
             allow_filtering: false,
+            index_hints: IndexHints::default(),
             bypass_cache: false,
             timeout: None,
         };

@@ -50,6 +50,9 @@ impl<'a> Grammar<'a> {
         if !self.chance.one_in(3) {
             text += " ALLOW FILTERING";
         }
+        if self.chance.one_in(16) {
+            text += &format!(" WITH {}", self.index_hints());
+        }
         text += &self.sometimes(12, " BYPASS CACHE");
         if self.chance.one_in(12) {
             text += &format!(
@@ -58,6 +61,26 @@ impl<'a> Grammar<'a> {
             );
         }
         text
+    }
+
+    fn index_hints(&self) -> String {
+        let sets = [
+            "{}",
+            "{*}",
+            "{a_v_idx}",
+            "{b_s_idx, b_l_idx}",
+            "{fuzz.n_v_idx, *}",
+            "{other.i}",
+            "{'i': 'j'}",
+            "i",
+        ];
+        let hint = |name: &str| format!("{name}_indexes = {}", self.one_of(&sets));
+        match self.chance.below(4) {
+            0 => hint("included"),
+            1 => hint("excluded"),
+            2 => format!("{} AND {}", hint("included"), hint("excluded")),
+            _ => format!("{} AND {}", hint("excluded"), hint("forgotten")),
+        }
     }
 
     pub(super) fn prune(&self) -> String {

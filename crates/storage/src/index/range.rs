@@ -20,6 +20,7 @@ const RANGE_BYTES_MAX: usize = 4 << 20;
 pub(crate) struct RangePlaces {
     bytes: Vec<u8>,
     places: Vec<RangePlace>,
+    places_max: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,14 +49,18 @@ impl RangePlace {
 }
 
 impl RangePlaces {
-    /// `None` if there are too many.
+    /// `None` if there are more than `places_max`, or than [`RANGE_PLACES_MAX`].
     pub fn gather(
         comparator: &ClusteringComparator,
         sources: &IndexSources<'_>,
         pages: Pages<'_>,
         (from, to): (Option<&[u8]>, Option<&[u8]>),
+        places_max: usize,
     ) -> Result<Option<Self>, ReadError> {
-        let mut places = RangePlaces::default();
+        let mut places = RangePlaces {
+            places_max: places_max.min(RANGE_PLACES_MAX),
+            ..RangePlaces::default()
+        };
         // The term of those that have no other comes before all others.
         let first = from.map_or_else(Vec::new, prefix_of);
         let last = to.map(prefix_of);
@@ -103,7 +108,7 @@ impl RangePlaces {
             return true;
         };
         let place_bytes = key.len() + clustering.map_or(0, <[u8]>::len);
-        if self.places.len() >= RANGE_PLACES_MAX || self.bytes.len() + place_bytes > RANGE_BYTES_MAX {
+        if self.places.len() >= self.places_max || self.bytes.len() + place_bytes > RANGE_BYTES_MAX {
             return false;
         }
         let at = self.bytes.len() as u32;

@@ -15,7 +15,7 @@ use super::shard::ShardStore;
 use super::table::Table;
 use crate::index::{Candidate, Candidates, PlaceBound, Search};
 use crate::read::ReadCommand;
-use crate::read_state::{RangeState, ReadProgress, ReadState};
+use crate::read_state::{PredicateState, ReadProgress, ReadState};
 use crate::vectors::{Gathered, NearestRequest, PLACES_PER_QUERY};
 
 /// Places that one step gathers: each takes some 300 ns.
@@ -74,7 +74,7 @@ impl ShardStore {
                 Ok(GatherStep::Paused) => return Ok(ReadProgress::Yield),
                 Ok(_) => {
                     gathering.done += 1;
-                    state.ranges.clear();
+                    state.predicates.clear();
                 }
                 Err(ReadError::Absent(pages)) => return Ok(ReadProgress::Absent(pages)),
                 Err(error) => return Err(error),
@@ -208,13 +208,13 @@ impl TableRead<'_> {
     ) -> Result<GatherStep, ReadError> {
         loop {
             if !self.prepare_indexes(state)? {
-                let is_too_wide = matches!(state.ranges[..], [RangeState::TooMany]);
+                let is_too_wide = matches!(state.predicates[..], [PredicateState::TooMany]);
                 return Ok(match is_too_wide {
                     true => GatherStep::TooWide,
                     false => GatherStep::Silent,
                 });
             }
-            let Some(candidates) = self.candidates(&state.ranges) else {
+            let Some(candidates) = self.candidates(&state.predicates) else {
                 return Ok(GatherStep::Silent);
             };
             match take_places(candidates, from, places_max, places) {

@@ -7,15 +7,18 @@
 use helenus_index::{ANY_TERM, IndexPredicate, TermQuery};
 use helenus_rows::clustering::{ClusteringBound, Side, Slice};
 use helenus_rows::partition_range::{PartitionBound, PartitionRange, PartitionSpan};
+use helenus_schema::IndexId;
 use helenus_sstable::error::ReadError;
 use helenus_types::Token;
 
 use super::answer::{Answer, Passed, Walk};
 use super::read::{CurrentPartition, TableRead};
-use crate::index::{Candidate, Candidates, IndexSources, PlaceBound, RangePlaces, Search, TermStream};
+use crate::index::{
+    Candidate, Candidates, IndexSources, PlaceBound, RANGE_PLACES_MAX, RangePlaces, Search, TermStream,
+};
 use crate::read::ReadSink;
 use crate::read_state::{
-    PARTITION_UNITS, PartitionPlace, RangeState, ReadPosition, ReadState, STEP_UNITS_MAX,
+    PARTITION_UNITS, PartitionPlace, PredicateState, ReadPosition, ReadState, STEP_UNITS_MAX,
 };
 
 /// Rows of a partition that are looked up together. A step passes fewer of those that are there; where it finds none of
@@ -34,30 +37,36 @@ impl<'a> TableRead<'a> {
         }
     }
 
-    /// Gathers what ranges come to; whether any index takes part in the read.
+    /// Finds out how predicates are asked, and gathers what ranges come to; whether any index takes part in the read.
     pub(super) fn prepare_indexes(&self, state: &mut ReadState) -> Result<bool, ReadError> {
         let predicates = self.command.index;
-        if state.ranges.len() != predicates.len() {
-            state.ranges = predicates.iter().map(|_| RangeState::Open).collect();
+        if state.predicates.len() != predicates.len() {
+            state.predicates = self.weighed_predicates(state.asks_all_indexes)?;
         }
         let mut is_any = false;
-        for (predicate, range) in predicates.iter().zip(&mut state.ranges) {
+        for (predicate, asked) in predicates.iter().zip(&mut state.predicates) {
             let Some(sources) = self.table.index_sources(predicate.index) else {
                 continue;
             };
-            if let (TermQuery::Range { from, to }, RangeState::Open) = (&predicate.query, &*range) {
+            if let (TermQuery::Range { from, to }, PredicateState::Open { places_max }) =
+                (&predicate.query, &*asked)
+            {
                 let comparator = &self.table.layout.comparator;
                 let bounds = (from.as_deref(), to.as_deref());
-                *range = match RangePlaces::gather(comparator, &sources, self.pages, bounds) {
-                    Ok(Some(places)) => RangeState::Gathered(Box::new(places)),
-                    Ok(None) => RangeState::TooMany,
+                *asked = match RangePlaces::gather(comparator, &sources, self.pages, bounds, *places_max) {
+                    Ok(Some(places)) => PredicateState::Gathered(Box::new(places)),
+                    Ok(None) if *places_max < RANGE_PLACES_MAX => PredicateState::LeftOut,
+                    Ok(None) => PredicateState::TooMany,
                     // What is damaged says nothing; the next look at it finds that out, too.
                     Err(error) if self.table.note_index_failure(&error) => continue,
                     Err(error) => return Err(error),
                 };
             }
-            is_any |=
-                matches!(predicate.query, TermQuery::Equal(_)) || matches!(range, RangeState::Gathered(_));
+            is_any |= match asked {
+                PredicateState::Open { .. } => matches!(predicate.query, TermQuery::Equal(_)),
+                PredicateState::Gathered(_) => true,
+                PredicateState::TooMany | PredicateState::LeftOut => false,
+            };
         }
         Ok(is_any)
     }
@@ -65,10 +74,10 @@ impl<'a> TableRead<'a> {
     /// Through the candidates behind the place where the read stands.
     fn read_indexed<S: ReadSink>(&self, answer: &mut Answer<'_, S>) -> Result<Option<Walk>, ReadError> {
         // Candidates borrow them while the walk changes the state.
-        let ranges = std::mem::take(&mut answer.state.ranges);
+        let asked = std::mem::take(&mut answer.state.predicates);
         let mut current = CurrentPartition::default();
         let walk = loop {
-            let Some(candidates) = self.candidates(&ranges) else {
+            let Some(candidates) = self.candidates(&asked) else {
                 break Ok(None);
             };
             let walk = self.read_candidates(candidates, &mut current, answer);
@@ -82,14 +91,14 @@ impl<'a> TableRead<'a> {
                 walk => break walk.map(Some),
             }
         };
-        answer.state.ranges = ranges;
+        answer.state.predicates = asked;
         walk
     }
 
-    pub(super) fn candidates<'s>(&'s self, ranges: &'s [RangeState]) -> Option<Candidates<'s>> {
-        let predicates = self.command.index.iter().zip(ranges);
+    pub(super) fn candidates<'s>(&'s self, asked: &'s [PredicateState]) -> Option<Candidates<'s>> {
+        let predicates = self.command.index.iter().zip(asked);
         let predicates: Vec<_> = predicates
-            .filter_map(|(predicate, range)| self.streams(predicate, range))
+            .filter_map(|(predicate, asked)| self.streams(predicate, asked))
             .collect();
         let comparator = &self.table.layout.comparator;
         (!predicates.is_empty()).then(|| Candidates::new(comparator, predicates))
@@ -98,15 +107,20 @@ impl<'a> TableRead<'a> {
     fn streams<'s>(
         &'s self,
         predicate: &'s IndexPredicate,
-        range: &'s RangeState,
+        asked: &'s PredicateState,
     ) -> Option<Vec<TermStream<'s>>> {
-        if let RangeState::Gathered(places) = range {
-            return Some(vec![TermStream::of_range(places)]);
+        match (&predicate.query, asked) {
+            (_, PredicateState::Gathered(places)) => Some(vec![TermStream::of_range(places)]),
+            (TermQuery::Equal(term), PredicateState::Open { .. }) => {
+                self.equal_streams(predicate.index, term)
+            }
+            _ => None,
         }
-        let TermQuery::Equal(term) = &predicate.query else {
-            return None;
-        };
-        let IndexSources { memtables, files } = self.table.index_sources(predicate.index)?;
+    }
+
+    /// All that is under a term, and under the one that belongs to every query.
+    pub(super) fn equal_streams<'s>(&'s self, index: IndexId, term: &'s [u8]) -> Option<Vec<TermStream<'s>>> {
+        let IndexSources { memtables, files } = self.table.index_sources(index)?;
         let mut streams = Vec::with_capacity(memtables.len() + files.len());
         for terms in memtables {
             streams.push(TermStream::of_memtable(terms, term));

@@ -17,6 +17,7 @@ mod answer;
 mod partition_read;
 mod read;
 
+mod driving_index;
 mod indexed_read;
 mod indexing;
 

@@ -37,6 +37,13 @@ impl Wanted {
         }
     }
 
+    pub fn range(index: &Arc<IndexMetadata>, from: i32, to: i32) -> Self {
+        Wanted {
+            to: Some(to.to_be_bytes().to_vec()),
+            ..Wanted::equal(index, &from.to_be_bytes())
+        }
+    }
+
     pub fn predicate(&self, table: &TableMetadata) -> IndexPredicate {
         let column = IndexedColumn::of(table, &self.index).unwrap();
         let query = match (&self.to, self.index.target) {

@@ -18,6 +18,7 @@ mod guardrails;
 mod held_up_shard;
 mod hot_partitions;
 mod hung_disk;
+mod index_hints;
 mod indexes;
 mod json;
 mod long_answers;

@@ -104,4 +104,35 @@ fn indexes_that_are_asked_are_named() {
     assert_eq!(trace.parameter("indexes").as_deref(), Some("by_v"));
     assert_eq!(trace.count("rows_read"), 5);
     assert!(trace.count("index_reads") > 0);
+    assert_eq!(trace.parameter("indexes_left_out"), None);
+}
+
+/// One row is looked at sooner than another index is asked about it, unless the statement says so.
+#[test]
+fn indexes_that_are_left_out_are_named() {
+    let node = node(1);
+    node.run("CREATE TABLE k.u (p int PRIMARY KEY, v int, w int)");
+    node.run("CREATE INDEX by_v ON k.u (v) USING 'sai'");
+    node.run("CREATE INDEX by_w ON k.u (w) USING 'sai'");
+    for p in 0..ROWS {
+        node.run(&format!("INSERT INTO k.u (p, v, w) VALUES ({p}, {p}, {})", p % 2));
+    }
+    let one = "SELECT p FROM k.u WHERE v = 7 AND w > 0";
+    for (hints, asked, left_out) in [
+        ("", "by_v", Some("by_w")),
+        (" WITH included_indexes = {by_w}", "by_v, by_w", None),
+        (" ALLOW FILTERING WITH excluded_indexes = {by_v}", "by_w", None),
+        (" WITH included_indexes = {by_v}", "by_v, by_w", None),
+    ] {
+        let text = format!("{one}{hints}");
+        assert_eq!(node.rows(&text).len(), 1, "{text}");
+        let trace = Trace::of(&node, &text);
+        assert_eq!(trace.parameter("indexes").as_deref(), Some(asked), "{text}");
+        assert_eq!(trace.parameter("indexes_left_out").as_deref(), left_out, "{text}");
+    }
+    let none = format!("{one} ALLOW FILTERING WITH excluded_indexes = {{*}}");
+    assert_eq!(node.rows(&none).len(), 1);
+    let trace = Trace::of(&node, &none);
+    assert_eq!(trace.parameter("indexes"), None);
+    assert_eq!(trace.count("rows_read"), ROWS as u64);
 }

@@ -63,9 +63,12 @@ pub fn equality(name: &str, literal: &str, alike: &[&str]) -> String {
     format!("{name} = {literal}{INSTEAD}({}){INSTEAD_ENDS}", alike.join(", "))
 }
 
+/// Begins what a query says of the indexes that it is to be read by, which is the last that it says.
+pub(super) const HINTS: &str = " WITH ";
+
 /// The query as a node without indexes is asked it.
 pub fn without_indexes(text: &str) -> String {
-    let mut rest = text;
+    let mut rest = text.split_once(HINTS).map_or(text, |(before, _)| before);
     let mut rewritten = String::with_capacity(text.len());
     while let Some((before, behind)) = rest.split_once(INSTEAD) {
         let (Some((name, _)), Some((alike, behind))) =

@@ -109,6 +109,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         indexes: false,
         filtering: true,
         prepared: false,
+        walks: false,
     };
     let indexed = Configuration {
         home: Home::Disk,

@@ -2,7 +2,7 @@
 
 use helenus_storage_model::Chance;
 
-use super::folding::equality;
+use super::folding::{HINTS, equality};
 use super::literals::{Scalar, TEXTS, Type};
 use super::table::{Column, Place, Table, Target};
 use super::writes;
@@ -12,6 +12,8 @@ struct Predicate {
     text: String,
     is_served: bool,
     is_served_by_attached: bool,
+    /// Names of the indexes that serve it.
+    served_by: Vec<String>,
 }
 
 /// Kind of a predicate, as indexes tell it apart.
@@ -48,14 +50,45 @@ pub fn query(chance: &Chance, table: &Table) -> String {
         _ => String::new(),
     };
     let filtering = match is_served && !is_narrowed && chance.one_in(2) {
-        true => "",
-        false => " ALLOW FILTERING",
+        true => String::new(),
+        false => format!(
+            " ALLOW FILTERING{}",
+            hints(chance, table, &predicates, is_narrowed)
+        ),
     };
     format!(
         "SELECT {selected} FROM {} WHERE {}{grouped}{limit}{filtering}",
         table.name,
         relations.join(" AND ")
     )
+}
+
+/// Which indexes are to be used and which are not, for a query that allows filtering.
+fn hints(chance: &Chance, table: &Table, predicates: &[Predicate], is_narrowed: bool) -> String {
+    let mut options = Vec::new();
+    let serving: Vec<&String> = predicates
+        .iter()
+        .flat_map(|predicate| &predicate.served_by)
+        .collect();
+    let mut included = None;
+    if !serving.is_empty() && !is_narrowed && chance.one_in(4) {
+        let index = *chance.pick(&serving);
+        included = Some(index.as_str());
+        options.push(format!("included_indexes = {{{index}}}"));
+    }
+    // What is equal depends on an index that folds.
+    if !table.folds && chance.one_in(6) {
+        let indexes = table.columns.iter().flat_map(|column| &column.indexes);
+        let names = indexes.map(|index| index.name.as_str());
+        let excluded: Vec<&str> = names
+            .filter(|name| Some(*name) != included && chance.one_in(2))
+            .collect();
+        options.push(format!("excluded_indexes = {{{}}}", excluded.join(", ")));
+    }
+    match options.is_empty() {
+        true => String::new(),
+        false => format!("{HINTS}{}", options.join(" AND ")),
+    }
 }
 
 /// Makes predicates of one to three columns, mostly of those that have an index.
@@ -129,8 +162,10 @@ fn predicate(chance: &Chance, column: &Column) -> Predicate {
         }
         _ => false,
     };
+    let serving = column.indexes.iter().filter(|index| serves(index));
     Predicate {
         text,
+        served_by: serving.map(|index| index.name.clone()).collect(),
         is_served: column.indexes.iter().any(serves),
         is_served_by_attached: column
             .indexes

@@ -48,7 +48,7 @@ pub struct Table {
     pub keys: u64,
     indexes_made: u32,
     /// All its indexes are attached ones, and those of texts make them alike.
-    folds: bool,
+    pub folds: bool,
 }
 
 /// Targets of the indexes of a map, in the order of `Target`s.
