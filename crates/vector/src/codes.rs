@@ -3,11 +3,13 @@
 //! A code is a header and a byte for each component: component = offset + scale * byte. Codes lie in chunks that are never
 //! moved: adding one never takes longer than filling a chunk does.
 
-use crate::kernel::{dot, prefetch, products};
+use crate::kernel::{dot, prefetch, products, products_with_each};
 use crate::similarity::Similarity;
 
 /// Codes in one piece of memory.
 const CHUNK_CODES: usize = 1_024;
+/// Distances that are computed at once to codes that lie together.
+pub const TOGETHER: usize = 64;
 
 /// Offset, scale, the sum of the bytes, and the square of the vector's length: each a float of four bytes.
 const HEADER_BYTES: usize = 16;
@@ -131,10 +133,33 @@ impl Codes {
     #[inline]
     pub fn distance(&self, left: &[u8], right: &[u8]) -> f32 {
         let ((left, left_bytes), (right, right_bytes)) = (Header::of(left), Header::of(right));
+        self.distance_by(left, right, products(left_bytes, right_bytes))
+    }
+
+    /// The distances from a code to as many as there is room for, from one on that were added one after the other. Returns how many there
+    /// were: those that lie together.
+    pub fn distances(&self, code: &[u8], first: u32, distances: &mut [f32; TOGETHER]) -> usize {
+        let (chunk, place) = place_of(first);
+        let count = (CHUNK_CODES - place)
+            .min((self.count - first) as usize)
+            .min(TOGETHER);
+        let bytes = self.code_bytes();
+        let rows = &self.chunks[chunk][place * bytes..][..count * bytes];
+        let (left, left_bytes) = Header::of(code);
+        let mut products = [0; TOGETHER];
+        products_with_each(left_bytes, &rows[HEADER_BYTES..], bytes, &mut products[..count]);
+        for ((row, product), distance) in rows.chunks(bytes).zip(products).zip(distances) {
+            *distance = self.distance_by(left, Header::of(row).0, product);
+        }
+        count
+    }
+
+    #[inline]
+    fn distance_by(&self, left: Header, right: Header, products: u32) -> f32 {
         let product = self.dimension as f32 * left.offset * right.offset
             + left.offset * right.scale * right.sum
             + right.offset * left.scale * left.sum
-            + left.scale * right.scale * products(left_bytes, right_bytes) as f32;
+            + left.scale * right.scale * products as f32;
         match self.similarity {
             Similarity::Cosine | Similarity::DotProduct => -product,
             Similarity::Euclidean => left.square + right.square - 2.0 * product,

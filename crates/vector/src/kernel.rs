@@ -82,6 +82,27 @@ pub fn products(left: &[u8], right: &[u8]) -> u32 {
     sum_of_products(left, right)
 }
 
+/// Products of one row of bytes with each of several that lie `stride` bytes apart.
+pub fn products_with_each(left: &[u8], rows: &[u8], stride: usize, products: &mut [u32]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has the feature that the function was compiled for.
+        return unsafe { products_with_each_avx2(left, rows, stride, products) };
+    }
+    for (product, row) in products.iter_mut().zip(rows.chunks(stride)) {
+        *product = sum_of_products(left, &row[..left.len()]);
+    }
+}
+
+/// One call for all of them: that of one row takes as long as its products.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn products_with_each_avx2(left: &[u8], rows: &[u8], stride: usize, products: &mut [u32]) {
+    for (product, row) in products.iter_mut().zip(rows.chunks(stride)) {
+        *product = sum_of_products_avx2(left, &row[..left.len()]);
+    }
+}
+
 /// Has the processor load what is gone through soon, without a wait for it: of what is longer, the beginning, since the rest is
 /// loaded as it is gone through.
 #[inline]
@@ -114,7 +135,7 @@ fn prefetch_line(byte: &u8) {
 
 #[cfg(test)]
 mod tests {
-    use super::{products, sum_of_products};
+    use super::{products, products_with_each, sum_of_products};
     use crate::random::Random;
 
     #[test]
@@ -128,6 +149,12 @@ mod tests {
                 sum_of_products(&left, &right),
                 "{length}"
             );
+        }
+        let rows: Vec<u8> = (0..700).map(|_| random.below(256) as u8).collect();
+        let mut each = [0; 7];
+        products_with_each(&rows[..90], &rows, 100, &mut each);
+        for (row, product) in rows.chunks(100).zip(each) {
+            assert_eq!(product, sum_of_products(&rows[..90], &row[..90]));
         }
         let longest = vec![u8::MAX; 65_536];
         assert_eq!(products(&longest, &longest), 65_536 * 255 * 255);

@@ -1,5 +1,6 @@
 //! Looking for the vectors that are nearest to one.
 
+use crate::codes::TOGETHER;
 use crate::filter::{Filter, Way, scanned_max};
 use crate::graph::Graph;
 use crate::near::{Near, NodeSet};
@@ -136,17 +137,15 @@ impl Search {
         }
     }
 
+    /// Compares some of the nodes that are looked for, from one on.
     fn scan(&mut self, graph: &Graph, from: u32, units_left: &mut u32) {
-        let end = self.unlinked.end;
-        let among = self.walk.filter.as_ref().map(Filter::nodes);
-        let next_from = |node| match among {
-            Some(nodes) => nodes.next_from(node),
-            None => (node < end).then_some(node),
+        let Some(filter) = &self.walk.filter else {
+            return self.scan_all(graph, from, units_left);
         };
         let mut nodes = [0; SCANNED_TOGETHER];
         let (mut count, mut next) = (0, from);
         while count < nodes.len()
-            && let Some(node) = next_from(next)
+            && let Some(node) = filter.nodes().next_from(next)
         {
             nodes[count] = node;
             (count, next) = (count + 1, node + 1);
@@ -154,12 +153,38 @@ impl Search {
         let nodes = &nodes[..count];
         graph.codes.load(nodes);
         for node in nodes.iter().filter(|node| !self.taken.contains(**node)) {
-            self.walk.scan(graph, &self.code, *node);
+            self.walk.keep_nearest(graph, graph.near(&self.code, *node));
         }
+        self.walk.cost += count as u64;
         *units_left = units_left.saturating_sub(count as u32 * graph.comparison_units());
         self.stage = match count < SCANNED_TOGETHER {
             true => Stage::Done,
             false => Stage::Scan { from: next },
+        };
+    }
+
+    /// The same of all nodes, which lie in their order.
+    fn scan_all(&mut self, graph: &Graph, from: u32, units_left: &mut u32) {
+        if from >= self.unlinked.end {
+            self.stage = Stage::Done;
+            return;
+        }
+        let mut distances = [0.0; TOGETHER];
+        let count = graph.codes.distances(&self.code, from, &mut distances);
+        let nodes = (from..self.unlinked.end).zip(&distances[..count]);
+        for (node, distance) in nodes {
+            let near = Near {
+                distance: *distance,
+                node,
+            };
+            if self.walk.is_near(near) && !self.taken.contains(node) {
+                self.walk.keep_nearest(graph, near);
+            }
+        }
+        self.walk.cost += count as u64;
+        *units_left = units_left.saturating_sub(count as u32 * graph.comparison_units());
+        self.stage = Stage::Scan {
+            from: from + count as u32,
         };
     }
 

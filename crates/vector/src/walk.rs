@@ -95,18 +95,19 @@ impl Walk {
         self.unknown = unknown;
     }
 
-    /// Compares a node that no path is to lead on from.
+    /// Returns whether a node is nearer than the farthest in sight, or there is room for it.
     #[inline]
-    pub fn scan(&mut self, graph: &Graph, code: &[u8], node: u32) {
-        if !graph.is_live(node) {
+    pub fn is_near(&self, near: Near) -> bool {
+        !self.is_full() || self.nearest.peek().is_some_and(|farthest| near <= *farthest)
+    }
+
+    /// Keeps in sight a node that no path is to lead on from.
+    #[inline]
+    pub fn keep_nearest(&mut self, graph: &Graph, near: Near) {
+        if !self.is_near(near) || !graph.is_live(near.node) {
             return;
         }
-        self.cost += 1;
-        let near = graph.near(code, node);
         if self.is_full() {
-            if self.nearest.peek().is_none_or(|farthest| near > *farthest) {
-                return;
-            }
             self.nearest.pop();
         }
         self.nearest.push(near);

@@ -1,6 +1,7 @@
 //! Memory that the process takes of its system, beside what it was given.
 
 use helenus_protocol::ProtocolVersion;
+use helenus_protocol::request::Value;
 use helenus_test_service::{Client, Reply};
 
 use super::node::{Folder, Program, any_ports, create_table};
@@ -21,14 +22,14 @@ fn row(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % ROWS
 }
 
-/// Digits that do not compress.
-fn value(id: u64) -> String {
+/// Bytes that do not compress.
+fn value(id: u64) -> Vec<u8> {
     let mut state = id + 1;
-    let words = (0..VALUE_BYTES / 8).map(|_| {
+    let words = (0..VALUE_BYTES / 8).flat_map(|_| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        format!("{state:016x}")
+        state.to_be_bytes()
     });
     words.collect()
 }
@@ -51,20 +52,28 @@ fn a_small_node_reads_more_than_its_memory_and_takes_a_fifth_more_at_most() {
     let mut client = Client::open(program.cql, ProtocolVersion::V4);
     let table = "CREATE TABLE k.values (id bigint PRIMARY KEY, value blob)";
     assert!(matches!(client.ask(table), Reply::Message(_)));
+    let write = client.prepare("INSERT INTO k.values (id, value) VALUES (?, ?)");
+    let read = client.prepare("SELECT value FROM k.values WHERE id = ?");
     let mut most = 0;
     let mut look = |at: u64| {
         if at.is_multiple_of(LOOK_INTERVAL) {
             most = resident_bytes(program.id()).max(most);
         }
     };
+    let mut execute = |statement: &[u8], values: &[Value<'_>]| {
+        let request = client.execute(statement, values);
+        client.send(&request);
+        assert!(matches!(client.reply(), Reply::Message(_)));
+    };
     for id in 0..ROWS {
-        let write = format!("INSERT INTO k.values (id, value) VALUES ({id}, 0x{})", value(id));
-        assert!(matches!(client.ask(&write), Reply::Message(_)));
+        execute(
+            &write,
+            &[Value::Bytes(&id.to_be_bytes()), Value::Bytes(&value(id))],
+        );
         look(id);
     }
     for number in 0..READS {
-        let read = format!("SELECT value FROM k.values WHERE id = {}", row(number));
-        assert!(matches!(client.ask(&read), Reply::Message(_)));
+        execute(&read, &[Value::Bytes(&row(number).to_be_bytes())]);
         look(number);
     }
     assert!(

@@ -45,23 +45,45 @@ pub struct TermFileInfo {
 /// Where in the buffer an entry is: its head, and behind that its clustering.
 #[derive(Clone, Copy, Debug)]
 struct BufferedEntry {
+    /// The first bytes of its head behind those that all heads begin with, as a number, and nothing where it ends: almost all
+    /// comparisons look at nothing else. Known once it is sorted.
+    prefix: [u64; 2],
     at: u32,
     head_length: u16,
-    /// `None` for all rows of the partition.
-    clustering_length: Option<u16>,
+    /// [`WHOLE_PARTITION`] for all rows of the partition.
+    clustering_length: u16,
 }
 
+/// No clustering is as long.
+const WHOLE_PARTITION: u16 = u16::MAX;
+
 impl BufferedEntry {
+    fn head(self, bytes: &[u8]) -> &[u8] {
+        let at = self.at as usize;
+        bytes
+            .get(at..at + usize::from(self.head_length))
+            .unwrap_or_default()
+    }
+
+    fn set_prefix(&mut self, bytes: &[u8], shared: usize) {
+        let mut prefix = [0; 16];
+        let head = self.head(bytes).get(shared..).unwrap_or_default();
+        let length = head.len().min(prefix.len());
+        prefix[..length].copy_from_slice(&head[..length]);
+        let number = u128::from_be_bytes(prefix);
+        self.prefix = [(number >> 64) as u64, number as u64];
+    }
+
     fn parts(self, bytes: &[u8]) -> (&[u8], Option<&[u8]>) {
         let rest = bytes.get(self.at as usize..).unwrap_or_default();
         let (head, rest) = rest
             .split_at_checked(usize::from(self.head_length))
             .unwrap_or_default();
-        let clustering = self.clustering_length;
-        (
-            head,
-            clustering.map(|length| rest.get(..usize::from(length)).unwrap_or_default()),
-        )
+        let clustering = match self.clustering_length {
+            WHOLE_PARTITION => None,
+            length => Some(rest.get(..usize::from(length)).unwrap_or_default()),
+        };
+        (head, clustering)
     }
 }
 
@@ -101,18 +123,34 @@ impl TermFileBuilder {
         push_partition(&mut self.bytes, place.token, place.key);
         let head_length = (self.bytes.len() - at) as u16;
         self.bytes.extend_from_slice(place.clustering.unwrap_or_default());
+        let clustering_length = |clustering: &[u8]| clustering.len() as u16;
         self.entries.push(BufferedEntry {
+            prefix: [0; 2],
             at: at as u32,
             head_length,
-            clustering_length: place.clustering.map(|clustering| clustering.len() as u16),
+            clustering_length: place.clustering.map_or(WHOLE_PARTITION, clustering_length),
         });
         Ok(())
     }
 
     fn sort(&mut self) {
         let (bytes, comparator) = (&self.bytes, &self.comparator);
-        self.entries
-            .sort_unstable_by(|left, right| compare(comparator, left.parts(bytes), right.parts(bytes)));
+        let mut shared = self.entries.first().map_or(&[][..], |first| first.head(bytes));
+        for entry in &self.entries {
+            let head = entry.head(bytes);
+            if !head.starts_with(shared) {
+                let alike = shared.iter().zip(head).take_while(|(left, right)| left == right);
+                shared = &shared[..alike.count()];
+            }
+        }
+        let shared = shared.len();
+        for entry in &mut self.entries {
+            entry.set_prefix(bytes, shared);
+        }
+        self.entries.sort_unstable_by(|left, right| {
+            let prefixes = left.prefix.cmp(&right.prefix);
+            prefixes.then_with(|| compare(comparator, left.parts(bytes), right.parts(bytes)))
+        });
     }
 
     /// Writes what is in the buffer to a run of its own.

@@ -31,5 +31,7 @@ pub use pace::{Pace, PaceController, ThroughputLimit, WINDOW_NS, Window};
 pub use removal::{Removal, RemovalError};
 pub(crate) use removal::{decode_sstables, encode_sstables};
 pub(crate) use rewrite::RowGuard;
-pub use rewrite::{PurgeRule, RewriteError, Rewritten, Stopped, Watch, rewrite_partition};
+pub use rewrite::{
+    PurgeRule, RewriteError, RewriteTarget, Rewritten, Stopped, Watch, WrittenRows, rewrite_partition,
+};
 pub(crate) use split::Splitter;

@@ -58,6 +58,30 @@ impl RowGuard {
     }
 }
 
+/// Destination of a rewrite.
+#[derive(Debug)]
+pub struct RewriteTarget<'a> {
+    pub writer: &'a mut SsTableWriter,
+    pub observer: Option<&'a mut dyn WrittenRows>,
+}
+
+impl<'a> From<&'a mut SsTableWriter> for RewriteTarget<'a> {
+    fn from(writer: &'a mut SsTableWriter) -> Self {
+        RewriteTarget {
+            writer,
+            observer: None,
+        }
+    }
+}
+
+/// Observer of what a rewrite writes, in its order: each partition of which something is left, and its rows.
+pub trait WrittenRows: std::fmt::Debug {
+    /// A partition begins. Its static row is empty where it has none.
+    fn partition(&mut self, token: Token, key: &[u8], static_row: RowRef<'_>);
+
+    fn row(&mut self, token: Token, key: &[u8], clustering: &[u8], row: RowRef<'_>);
+}
+
 /// Observer of a rewrite, which may end it or make it wait.
 pub trait Watch: std::fmt::Debug {
     /// Called after about `WATCH_BYTES` of output, with how many there were.
@@ -125,7 +149,7 @@ pub fn rewrite_partition(
     key: &[u8],
     cursor: &mut dyn PartitionCursor,
     rule: PurgeRule,
-    writer: &mut SsTableWriter,
+    target: RewriteTarget<'_>,
     scratch: &mut Rewritten,
 ) -> Result<(), RewriteError> {
     let deletion = cursor.deletion();
@@ -136,7 +160,7 @@ pub fn rewrite_partition(
         guard.look(key, None, RowRef::new(&static_row));
     }
     let mut output = Output {
-        writer,
+        target,
         token,
         key,
         deletion: kept_deletion,
@@ -153,8 +177,9 @@ pub fn rewrite_partition(
     let mut in_force = DeletionTime::LIVE;
     let mut written = DeletionTime::LIVE;
     while cursor.advance()? {
-        if output.writer.data_bytes() >= scratch.watch_at_bytes {
-            scratch.look(output.writer.data_bytes())?;
+        let data_bytes = output.target.writer.data_bytes();
+        if data_bytes >= scratch.watch_at_bytes {
+            scratch.look(data_bytes)?;
         }
         match cursor.current() {
             Unfiltered::Row { clustering, row } => {
@@ -163,7 +188,7 @@ pub fn rewrite_partition(
                     if let Some(guard) = &guard {
                         guard.look(key, Some(clustering), row);
                     }
-                    output.writer.row(clustering, row)?;
+                    output.row(clustering, row)?;
                     scratch.rows += 1;
                 }
             }
@@ -175,14 +200,14 @@ pub fn rewrite_partition(
                 let kept = rule.keep_range_deletion(changed, deletion);
                 if kept != written {
                     output.begin()?;
-                    output.writer.marker(bound, written, kept)?;
+                    output.target.writer.marker(bound, written, kept)?;
                     written = kept;
                 }
             }
         }
     }
     if output.is_begun {
-        output.writer.end_partition()?;
+        output.target.writer.end_partition()?;
         scratch.partitions += 1;
     }
     scratch.static_row = static_row;
@@ -246,8 +271,8 @@ impl PurgeRule {
 }
 
 /// A partition that is begun when its first content comes.
-struct Output<'a> {
-    writer: &'a mut SsTableWriter,
+struct Output<'a, 't> {
+    target: RewriteTarget<'t>,
     token: Token,
     key: &'a [u8],
     deletion: DeletionTime,
@@ -255,12 +280,25 @@ struct Output<'a> {
     is_begun: bool,
 }
 
-impl Output<'_> {
+impl Output<'_, '_> {
     fn begin(&mut self) -> Result<(), WriteError> {
         if !self.is_begun {
             self.is_begun = true;
-            self.writer
-                .begin_partition(self.token, self.key, self.deletion, self.static_row)?;
+            let (token, key, static_row) = (self.token, self.key, self.static_row);
+            self.target
+                .writer
+                .begin_partition(token, key, self.deletion, static_row)?;
+            if let Some(observer) = &mut self.target.observer {
+                observer.partition(token, key, static_row);
+            }
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, clustering: &[u8], row: RowRef<'_>) -> Result<(), WriteError> {
+        self.target.writer.row(clustering, row)?;
+        if let Some(observer) = &mut self.target.observer {
+            observer.row(self.token, self.key, clustering, row);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The terms of an SSTable's rows, made by going through it once; of one that was a memtable from the terms of that.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helenus_index::{ANY_TERM, IndexedColumn, Place};
@@ -15,7 +15,7 @@ use helenus_sstable::source::{PartitionCursor, PartitionScanner, Unfiltered};
 use helenus_sstable::terms::{
     TermFile, TermFileBuilder, TermFileError, TermPlace, term_file_path, write_sorted_terms,
 };
-use helenus_sstable::{PageCache, SsTable, WriteError};
+use helenus_sstable::{Descriptor, PageCache, SsTable, WriteError};
 use helenus_types::Token;
 use helenus_vfs::Disk;
 
@@ -25,7 +25,7 @@ use crate::compaction::Stopped;
 /// It is read once from start to end; nothing is worth keeping.
 const BUILD_CACHE_BYTES: usize = 1 << 20;
 /// A build says how far it is after about as many bytes of partitions.
-const LOOK_BYTES: u64 = 256 << 10;
+const LOOK_BYTES: usize = 256 << 10;
 
 /// Entries of a memtable for each row of the SSTable that it becomes, from which on it is gone through instead: most are of values that were
 /// overwritten.
@@ -91,52 +91,30 @@ pub(crate) fn write_memtable_terms(
 /// through since, and may end it. After an error nothing is left.
 pub(crate) fn build_terms(
     disk: &Arc<dyn Disk>,
-    layout: &TableLayout,
+    layout: &Arc<TableLayout>,
     build: &IndexBuild,
     look: &mut dyn FnMut(u64) -> Result<(), Stopped>,
 ) -> Result<BuiltTerms, BuildError> {
     let IndexBuild { sstable, columns } = build;
-    let path =
-        |column: &IndexedColumn| term_file_path(sstable.directory(), column.index.0, sstable.descriptor());
-    let mut writers: Vec<ColumnWriter> = columns
-        .iter()
-        .map(|column| ColumnWriter {
-            column: Arc::clone(column),
-            builder: TermFileBuilder::new(disk, &path(column), &layout.comparator),
-            term: Vec::new(),
-        })
-        .collect();
-    if let Err(error) = push_all(layout, sstable, &mut writers, look) {
-        writers.into_iter().for_each(|writer| writer.builder.abandon());
+    let mut terms = TermsWriter::begin(disk, layout, (sstable.directory(), sstable.descriptor()), columns);
+    if let Err(error) = push_all(sstable, &mut terms, look) {
+        terms.abandon();
         return Err(error);
     }
-    let mut built = Vec::with_capacity(writers.len());
-    for writer in writers {
-        let path = path(&writer.column);
-        let made = finish(disk, &path, layout, sstable, writer.builder);
-        match made {
-            Ok(file) => built.push((writer.column.index, file)),
-            Err(error) => {
-                let _absent = disk.remove(&path);
-                return Err(error);
-            }
-        }
-    }
-    Ok(built)
+    terms.finish(sstable)
 }
 
-fn finish(
-    disk: &Arc<dyn Disk>,
-    path: &Path,
-    layout: &TableLayout,
-    sstable: &SsTable,
-    builder: TermFileBuilder,
-) -> Result<Arc<TermFile>, BuildError> {
-    builder.finish(sstable.identity())?;
-    let file = TermFile::open(&**disk, path, sstable.identity(), &layout.comparator)?;
-    Ok(Arc::new(file))
+/// The terms of an SSTable under some indexes, as its rows are written or read.
+#[derive(Debug)]
+pub(crate) struct TermsWriter {
+    disk: Arc<dyn Disk>,
+    layout: Arc<TableLayout>,
+    folder: PathBuf,
+    descriptor: Descriptor,
+    writers: Vec<ColumnWriter>,
 }
 
+#[derive(Debug)]
 struct ColumnWriter {
     column: Arc<IndexedColumn>,
     builder: TermFileBuilder,
@@ -144,9 +122,8 @@ struct ColumnWriter {
 }
 
 fn push_all(
-    layout: &TableLayout,
     sstable: &SsTable,
-    writers: &mut [ColumnWriter],
+    terms: &mut TermsWriter,
     look: &mut dyn FnMut(u64) -> Result<(), Stopped>,
 ) -> Result<(), BuildError> {
     let cache = PageCache::new(BUILD_CACHE_BYTES);
@@ -159,66 +136,89 @@ fn push_all(
         let (token, position_key) = scanner.position();
         key.clear();
         key.extend_from_slice(position_key);
-        let mut partition = PartitionTerms {
-            layout,
-            token,
-            key: &key,
-            writers,
-        };
-        partition.push_key()?;
-        bytes += key.len() as u64;
+        bytes += key.len();
         let mut cursor = scanner.open()?;
-        bytes += partition.push_row(None, cursor.static_row())?;
+        terms.push_partition(token, &key, cursor.static_row())?;
+        bytes += cursor.static_row().as_bytes().len();
         while cursor.advance()? {
             if let Unfiltered::Row { clustering, row } = cursor.current() {
-                bytes += partition.push_row(Some(clustering), row)? + clustering.len() as u64;
+                terms.push_row(token, &key, Some(clustering), row)?;
+                bytes += row.as_bytes().len() + clustering.len();
             }
             if bytes >= LOOK_BYTES {
-                look(std::mem::take(&mut bytes))?;
+                look(std::mem::take(&mut bytes) as u64)?;
             }
         }
     }
-    look(bytes)?;
+    look(bytes as u64)?;
     Ok(())
 }
 
-struct PartitionTerms<'a> {
-    layout: &'a TableLayout,
-    token: Token,
-    key: &'a [u8],
-    writers: &'a mut [ColumnWriter],
-}
+impl TermsWriter {
+    /// For an SSTable of this name in a folder. Nothing is written yet.
+    pub fn begin(
+        disk: &Arc<dyn Disk>,
+        layout: &Arc<TableLayout>,
+        (folder, descriptor): (&Path, Descriptor),
+        columns: &[Arc<IndexedColumn>],
+    ) -> Self {
+        let writer = |column: &Arc<IndexedColumn>| {
+            let path = term_file_path(folder, column.index.0, descriptor);
+            ColumnWriter {
+                column: Arc::clone(column),
+                builder: TermFileBuilder::new(disk, &path, &layout.comparator),
+                term: Vec::new(),
+            }
+        };
+        TermsWriter {
+            disk: Arc::clone(disk),
+            layout: Arc::clone(layout),
+            folder: folder.to_path_buf(),
+            descriptor,
+            writers: columns.iter().map(writer).collect(),
+        }
+    }
 
-impl PartitionTerms<'_> {
-    fn push_key(&mut self) -> Result<(), WriteError> {
-        for writer in &mut *self.writers {
+    pub fn push_partition(
+        &mut self,
+        token: Token,
+        key: &[u8],
+        static_row: RowRef<'_>,
+    ) -> Result<(), WriteError> {
+        for writer in &mut self.writers {
             let place = TermPlace {
-                token: self.token,
-                key: self.key,
+                token,
+                key,
                 clustering: None,
             };
             let builder = &mut writer.builder;
             let mut result = Ok(());
-            writer.column.key_terms(self.key, &mut writer.term, |term| {
+            writer.column.key_terms(key, &mut writer.term, |term| {
                 result = builder.push(term, term == ANY_TERM, place);
             });
             result?;
         }
-        Ok(())
+        self.push_row(token, key, None, static_row)
     }
 
-    /// Returns the row's length.
-    fn push_row(&mut self, clustering: Option<&[u8]>, row: RowRef<'_>) -> Result<u64, WriteError> {
+    /// `clustering` is `None` for a static row.
+    pub fn push_row(
+        &mut self,
+        token: Token,
+        key: &[u8],
+        clustering: Option<&[u8]>,
+        row: RowRef<'_>,
+    ) -> Result<(), WriteError> {
         let has_clustering = self.layout.comparator.component_count() > 0;
-        for writer in &mut *self.writers {
+        let place = TermPlace {
+            token,
+            key,
+            clustering: clustering.filter(|_| has_clustering),
+        };
+        for writer in &mut self.writers {
             if matches!(writer.column.place, Place::PartitionKey(_)) {
                 continue;
             }
-            let place = TermPlace {
-                token: self.token,
-                key: self.key,
-                clustering: clustering.filter(|_| has_clustering),
-            };
             let builder = &mut writer.builder;
             let mut result = Ok(());
             let _ended = writer
@@ -232,6 +232,44 @@ impl PartitionTerms<'_> {
                 });
             result?;
         }
-        Ok(row.as_bytes().len() as u64)
+        Ok(())
+    }
+
+    /// Writes the files of the SSTable, which has become what was pushed. After an error nothing is left.
+    pub fn finish(self, sstable: &SsTable) -> Result<BuiltTerms, BuildError> {
+        let mut built = BuiltTerms::with_capacity(self.writers.len());
+        let path = |index: IndexId| term_file_path(&self.folder, index.0, self.descriptor);
+        let mut writers = self.writers.into_iter();
+        while let Some(ColumnWriter { column, builder, .. }) = writers.next() {
+            let made = builder.finish(sstable.identity()).map_err(BuildError::from);
+            let opened = made.and_then(|_| {
+                let (path, comparator) = (path(column.index), &self.layout.comparator);
+                Ok(TermFile::open(
+                    &*self.disk,
+                    &path,
+                    sstable.identity(),
+                    comparator,
+                )?)
+            });
+            match opened {
+                Ok(file) => built.push((column.index, Arc::new(file))),
+                Err(error) => {
+                    writers.for_each(|writer| writer.builder.abandon());
+                    let made = built.iter().map(|(index, _)| *index);
+                    for index in made.chain([column.index]) {
+                        let _absent = self.disk.remove(&path(index));
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(built)
+    }
+
+    /// Removes what was written.
+    pub fn abandon(self) {
+        for writer in self.writers {
+            writer.builder.abandon();
+        }
     }
 }

@@ -12,7 +12,7 @@ mod memtable;
 mod range;
 mod stream;
 
-pub(crate) use build::{BuildError, BuiltTerms, IndexBuild, build_terms, write_memtable_terms};
+pub(crate) use build::{BuildError, BuiltTerms, IndexBuild, TermsWriter, build_terms, write_memtable_terms};
 pub(crate) use candidates::{Candidate, Candidates, PlaceBound, Search};
 pub use memtable::MemtableIndexes;
 pub(crate) use range::{RANGE_PLACES_MAX, RangePlaces};

@@ -204,7 +204,7 @@ impl BackgroundJob {
             inputs.any(|input| input.holds_newer_than(dropped))
         });
         let table = self.layout.with_columns(held);
-        let mut output = JobOutput::new(self, compaction.shape, options, table)?;
+        let mut output = JobOutput::new(self, compaction.shape, options, table)?.with_terms();
         let mut scanner = MergedScanner::new(&self.layout, false, scanners);
         match self.copy_all(compaction, &mut scanner, &mut output, partitions) {
             Ok(()) => output.finish(None),

@@ -405,7 +405,7 @@ impl DataFolder {
                     &key,
                     &mut cursor,
                     PurgeRule::KeepAll,
-                    writer,
+                    writer.into(),
                     &mut scratch,
                 )?;
             }

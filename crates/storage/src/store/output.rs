@@ -14,10 +14,13 @@ use helenus_vfs::{Clock, Disk};
 use super::indexing::columns_of;
 use super::job::{BackgroundJob, JobError, JobProgress, Made};
 use crate::compaction::{
-    CompactionLimits, OutputShape, Pace, PurgeRule, RewriteError, Rewritten, RowGuard, Splitter, Stopped,
-    Watch, rewrite_partition,
+    CompactionLimits, OutputShape, Pace, PurgeRule, RewriteError, RewriteTarget, Rewritten, RowGuard,
+    Splitter, Stopped, Watch, WrittenRows, rewrite_partition,
 };
-use crate::index::{BuildError, BuiltTerms, IndexBuild, MemtableIndexes, build_terms, write_memtable_terms};
+use crate::index::{
+    BuildError, BuiltTerms, IndexBuild, MemtableIndexes, TermsWriter, build_terms, write_memtable_terms,
+};
+use helenus_rows::row::RowRef;
 use helenus_sstable::source::PartitionCursor;
 use helenus_sstable::terms::{TermFile, remove_term_files};
 use helenus_sstable::{
@@ -34,7 +37,13 @@ pub(super) struct JobOutput<'a> {
     table: Arc<TableMetadata>,
     splitter: Splitter,
     current: Option<SsTableWriter>,
+    /// Indexes whose terms are made of the rows as they are written: those of a compaction.
+    indexed: Vec<Arc<IndexedColumn>>,
+    /// Terms of the rows that the current SSTable has so far.
+    terms: Option<OutputTerms>,
     sealed: Vec<Descriptor>,
+    /// Sealed ones that are open, with their terms.
+    made: Vec<Made>,
     scratch: Rewritten,
     partitions_to_look: u32,
 }
@@ -123,10 +132,19 @@ impl<'a> JobOutput<'a> {
             table,
             splitter: Splitter::new(shape.split),
             current: None,
+            indexed: Vec::new(),
+            terms: None,
             sealed: Vec::new(),
+            made: Vec::new(),
             scratch,
             partitions_to_look: PARTITIONS_PER_LOOK,
         })
+    }
+
+    /// Makes terms of the rows as they are written. Without, they are made of what a memtable has, or of what is read again.
+    pub fn with_terms(mut self) -> Self {
+        self.indexed = columns_of(&self.job.layout.metadata);
+        self
     }
 
     /// Copies what the rule leaves of a partition.
@@ -142,7 +160,13 @@ impl<'a> JobOutput<'a> {
             self.seal()?;
         }
         if self.current.is_none() {
-            self.current = Some(self.begin()?);
+            let writer = self.begin()?;
+            let place = (&*self.job.table_folder, writer.descriptor());
+            let disk = self.job.folder.disk();
+            self.terms = (!self.indexed.is_empty())
+                .then(|| TermsWriter::begin(disk, &self.job.layout, place, &self.indexed))
+                .map(OutputTerms::Written);
+            self.current = Some(writer);
             self.scratch.writer_begins();
         }
         // Made above.
@@ -156,7 +180,10 @@ impl<'a> JobOutput<'a> {
             key,
             cursor,
             rule,
-            writer,
+            RewriteTarget {
+                writer,
+                observer: self.terms.as_mut().map(|terms| terms as &mut dyn WrittenRows),
+            },
             &mut self.scratch,
         )?;
         if writer.partition_count() > partitions {
@@ -194,6 +221,7 @@ impl<'a> JobOutput<'a> {
         let Some(writer) = self.current.take() else {
             return Ok(());
         };
+        let terms = self.terms.take();
         if writer.partition_count() == 0 {
             return Ok(writer.abandon()?);
         }
@@ -201,31 +229,43 @@ impl<'a> JobOutput<'a> {
         self.sealed.push(writer.descriptor());
         let written = writer.seal()?;
         self.job.folder.note_sidecar_faults(&written.sidecar_faults);
+        if let Some(terms) = terms {
+            let sstable = self.open(&written.descriptor)?;
+            let terms = self.job.finish_terms(&sstable, terms);
+            self.made.push(Made { sstable, terms });
+        }
         Ok(())
+    }
+
+    fn open(&self, descriptor: &Descriptor) -> Result<Arc<SsTable>, JobError> {
+        let (folder, table) = (&self.job.table_folder, &self.job.layout.metadata);
+        let sstable = SsTable::open(&**self.job.folder.disk(), folder, *descriptor, table)?;
+        self.job.folder.note_sidecar_faults(sstable.sidecar_faults());
+        Ok(sstable)
     }
 
     /// Ends the last SSTable; all of them are whole then, and garbage after a crash until they are published. `terms` are those of the memtable
     /// that became the one SSTable there is.
     pub fn finish(mut self, terms: Option<&MemtableIndexes>) -> Result<Vec<Made>, JobError> {
-        let opened = self.seal().and_then(|()| {
-            let open = |descriptor: &Descriptor| {
-                let (folder, table) = (&self.job.table_folder, &self.job.layout.metadata);
-                SsTable::open(&**self.job.folder.disk(), folder, *descriptor, table)
-            };
-            let opened = self.sealed.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-            for sstable in &opened {
-                self.job.folder.note_sidecar_faults(sstable.sidecar_faults());
+        let made = self.seal().and_then(|()| match self.indexed.is_empty() {
+            true => {
+                let opened = self.sealed.iter().map(|descriptor| self.open(descriptor));
+                let opened = opened.collect::<Result<Vec<_>, _>>()?;
+                let made = opened
+                    .into_iter()
+                    .map(|sstable| self.job.with_terms(sstable, terms));
+                made.collect()
             }
-            opened
-                .into_iter()
-                .map(|sstable| self.job.with_terms(sstable, terms))
-                .collect()
+            false => Ok(std::mem::take(&mut self.made)),
         });
-        opened.or_else(|error| self.abandon(error))
+        made.or_else(|error| self.abandon(error))
     }
 
     /// Removes what was written; what cannot be removed now has no TOC and goes at the next start.
     pub fn abandon<T>(mut self, error: JobError) -> Result<T, JobError> {
+        if let Some(OutputTerms::Written(terms)) = self.terms.take() {
+            terms.abandon();
+        }
         if let Some(writer) = self.current.take() {
             let _ = writer.abandon();
         }
@@ -234,7 +274,51 @@ impl<'a> JobOutput<'a> {
     }
 }
 
+/// Terms of an SSTable that is being written.
+#[derive(Debug)]
+enum OutputTerms {
+    Written(TermsWriter),
+    /// They are made later.
+    Failed,
+}
+
+impl OutputTerms {
+    /// Takes in a part of the rows. Where that fails the SSTable is made without terms.
+    fn take_in(&mut self, push: impl FnOnce(&mut TermsWriter) -> Result<(), WriteError>) {
+        let OutputTerms::Written(terms) = self else {
+            return;
+        };
+        if push(terms).is_err()
+            && let OutputTerms::Written(terms) = std::mem::replace(self, OutputTerms::Failed)
+        {
+            terms.abandon();
+        }
+    }
+}
+
+impl WrittenRows for OutputTerms {
+    fn partition(&mut self, token: Token, key: &[u8], static_row: RowRef<'_>) {
+        self.take_in(|terms| terms.push_partition(token, key, static_row));
+    }
+
+    fn row(&mut self, token: Token, key: &[u8], clustering: &[u8], row: RowRef<'_>) {
+        self.take_in(|terms| terms.push_row(token, key, Some(clustering), row));
+    }
+}
+
 impl BackgroundJob {
+    /// Writes the terms of the rows of an SSTable that is not published yet. Where that fails, they are made later.
+    fn finish_terms(&self, sstable: &SsTable, terms: OutputTerms) -> BuiltTerms {
+        let OutputTerms::Written(terms) = terms else {
+            return BuiltTerms::new();
+        };
+        terms.finish(sstable).unwrap_or_else(|error| {
+            let fault = SidecarFault::of_terms(JobError::from(error));
+            self.folder.note_sidecar_faults(&[fault]);
+            BuiltTerms::new()
+        })
+    }
+
     /// Makes the terms of an SSTable that is not published yet. Where that fails, it is made later.
     fn with_terms(
         &self,
@@ -282,11 +366,17 @@ impl BackgroundJob {
         let mut meter = Meter::of(self);
         let mut look = |bytes| meter.look(bytes);
         let built = build_terms(self.folder.disk(), &self.layout, build, &mut look);
-        built.map_err(|error| match error {
+        built.map_err(JobError::from)
+    }
+}
+
+impl From<BuildError> for JobError {
+    fn from(error: BuildError) -> Self {
+        match error {
             BuildError::Read(error) => error.into(),
             BuildError::Write(error) => error.into(),
             BuildError::Stopped(stopped) => stopped.into(),
-        })
+        }
     }
 }
 

@@ -66,7 +66,7 @@ pub fn export_sstables(
                 &key,
                 &mut cursor,
                 PurgeRule::KeepAll,
-                &mut writer,
+                (&mut writer).into(),
                 &mut scratch,
             )?;
         }

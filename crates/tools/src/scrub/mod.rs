@@ -142,7 +142,7 @@ fn save(
                             &key,
                             &mut good,
                             PurgeRule::KeepAll,
-                            &mut writer,
+                            (&mut writer).into(),
                             &mut scratch,
                         )?;
                         at = good.position();
