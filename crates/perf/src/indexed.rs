@@ -54,6 +54,8 @@ pub enum Operation {
     Both,
     /// A hundredth of all rows, by a range.
     Range,
+    /// A row by a value that no other has, which beside it has to be in a range that all rows are in.
+    Driven,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -172,6 +174,10 @@ impl Operation {
             Operation::Write | Operation::Unique | Operation::Range => {
                 &["CREATE INDEX ON perf.indexed (u) USING 'sai'"]
             }
+            Operation::Driven => &[
+                "CREATE INDEX ON perf.indexed (u) USING 'sai'",
+                "CREATE INDEX ON perf.indexed (a) USING 'sai'",
+            ],
             Operation::Both => &[
                 "CREATE INDEX ON perf.indexed (a) USING 'sai'",
                 "CREATE INDEX ON perf.indexed (b) USING 'sai'",
@@ -188,6 +194,7 @@ impl Operation {
             Operation::Unique => "u = ?".to_owned(),
             Operation::Both => format!("a = ? AND b = ? LIMIT {LIMIT}"),
             Operation::Range => "u >= ? AND u < ?".to_owned(),
+            Operation::Driven => "u = ? AND a >= ?".to_owned(),
         };
         Some(format!("SELECT p FROM perf.indexed WHERE {condition}"))
     }
@@ -196,7 +203,7 @@ impl Operation {
     fn answered(self, rows: u32) -> u64 {
         match self {
             Operation::WriteUnindexed | Operation::Write => 0,
-            Operation::Unique => 1,
+            Operation::Unique | Operation::Driven => 1,
             Operation::Both => u64::from(LIMIT.min(rows / 100)),
             Operation::Range => u64::from(rows / 100),
         }
@@ -207,6 +214,10 @@ impl Operation {
         match self {
             Operation::WriteUnindexed | Operation::Write => row_values(rows + number).into(),
             Operation::Unique => vec![(spread % u64::from(rows)).to_be_bytes().to_vec()],
+            Operation::Driven => vec![
+                (spread % u64::from(rows)).to_be_bytes().to_vec(),
+                0_u32.to_be_bytes().to_vec(),
+            ],
             Operation::Both => vec![
                 (number % 10).to_be_bytes().to_vec(),
                 (number / 10 % 10).to_be_bytes().to_vec(),

@@ -102,6 +102,9 @@ fn run_tests(command: &mut Command) -> Result<Tally, TaskError> {
     Ok(tally)
 }
 
+/// Seconds from which on a test program is slow.
+const SLOW_TESTS_S: f64 = 10.0;
+
 /// Counts from `test result: ok. 3 passed; 0 failed; ...`; shows everything but passed tests.
 fn read_line(line: &str, tally: &mut Tally) {
     let Some(counts) = line.strip_prefix("test result: ") else {
@@ -110,6 +113,12 @@ fn read_line(line: &str, tally: &mut Tally) {
         }
         return;
     };
+    // The slow ones are seen in the log, behind their name.
+    let took_s = counts.rsplit_once("finished in ");
+    let took_s = took_s.and_then(|(_, took)| took.trim_end_matches('s').parse::<f64>().ok());
+    if took_s.is_some_and(|took_s| took_s >= SLOW_TESTS_S) {
+        println!("  {line}");
+    }
     for (word, count) in [("passed", &mut tally.passed), ("failed", &mut tally.failed)] {
         let found = counts.split([' ', ';']).collect::<Vec<_>>();
         let number = found.windows(2).find(|pair| pair.last() == Some(&word));

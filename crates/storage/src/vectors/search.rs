@@ -104,12 +104,12 @@ impl NearestSearch {
         };
         loop {
             while let Some(near) = self.found.pop_front() {
-                let is_expired = nodes.rows.get(near.node).expires_at_s <= now_s;
-                if is_expired || !nodes.graph.is_live(near.node) {
+                let found = nodes.rows.get(near.node);
+                if found.expires_at_s <= now_s || !nodes.graph.is_live(near.node) {
                     continue;
                 }
                 self.at = Some(near.node);
-                let (key, clustering) = nodes.rows.row(near.node);
+                let (key, clustering) = found.row;
                 return NextNearest::Row {
                     token: token_of(key),
                     key: key.to_vec(),
