@@ -52,7 +52,7 @@ pub(crate) enum PredicateState {
     },
     Gathered(Box<RangePlaces>),
     TooMany,
-    /// Asking its index costs more than looking at the rows that others lead to.
+    /// Gathering the range costs more than looking at the rows that others lead to.
     LeftOut,
 }
 

@@ -17,9 +17,9 @@ mod answer;
 mod partition_read;
 mod read;
 
-mod driving_index;
 mod indexed_read;
 mod indexing;
+mod range_worth;
 
 mod vectors;
 
