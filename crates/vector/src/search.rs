@@ -44,7 +44,7 @@ impl Search {
     pub fn new(graph: &Graph, code: Vec<u8>, beam: usize, among: Option<NodeSet>) -> Self {
         match among.map(|nodes| Filter::new(graph, nodes, beam)) {
             Some((filter, beam)) => Search::by(graph, code, beam, Some(filter)),
-            // Exact, and in the time of a walk.
+            // That is exact, and takes twice the time of a walk at most.
             None if u64::from(graph.len()) <= scanned_max(beam) => Search::by_scan(graph, code, beam, None),
             None => Search::walk(graph, code, beam),
         }

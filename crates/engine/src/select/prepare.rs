@@ -48,14 +48,11 @@ fn hinted(scope: StatementScope<'_>, select: &Select, hints: IndexHints) -> Resu
     )?;
     hints.check_used(&plan.clause, plan.nearest.as_ref())?;
     let mut needed_indexes = plan.needed_indexes;
-    needed_indexes.extend(
-        hints
-            .included
-            .iter()
-            .filter(|index| !needed_indexes.contains(index))
-            .copied()
-            .collect::<Vec<_>>(),
-    );
+    for index in &hints.included {
+        if !needed_indexes.contains(index) {
+            needed_indexes.push(*index);
+        }
+    }
     Ok(SelectPlan {
         table: Arc::clone(scope.table),
         needed_indexes,
