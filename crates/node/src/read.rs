@@ -499,15 +499,14 @@ impl Shard {
         loop {
             let progress = self.reader.counted(owned.traced.as_ref(), || {
                 reading.step(&mut self.reader.counting_store())
-            })?;
+            });
+            if let (Some(traced), Ok(ReadProgress::Done) | Err(_)) = (&owned.traced, &progress) {
+                traced.note_indexes(reading.index_names());
+            }
+            let progress = progress?;
             held.try_set(reading.bytes()).map_err(no_memory)?;
             match progress {
-                ReadProgress::Done => {
-                    if let Some(traced) = &owned.traced {
-                        traced.note_indexes(reading.index_names());
-                    }
-                    return Ok(reading.finish());
-                }
+                ReadProgress::Done => return Ok(reading.finish()),
                 ReadProgress::Yield => step_ended().await,
                 ReadProgress::Absent(absent) => self.reader.bring(reading.state(), &absent).await?,
             }

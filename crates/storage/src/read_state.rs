@@ -9,7 +9,7 @@ use helenus_types::Token;
 use crate::index::RangePlaces;
 use crate::read::ReadStatistics;
 use helenus_rows::clustering::{ClusteringBound, Side};
-use helenus_sstable::{AbsentPages, ReadCost, ReadTicket};
+use helenus_sstable::{AbsentPages, ReadTicket};
 
 /// Work that one step may do, in units: one for each row, marker or hidden row that is passed, and one more for every
 /// `BYTES_PER_UNIT` of a row. A row costs 0.2 to 1 microsecond, so a step stays well below a millisecond, and opening
@@ -158,14 +158,10 @@ impl ReadState {
         self.statistics = ReadStatistics::default();
     }
 
-    /// For another read on behalf of the same query, which goes on with its costs.
+    /// For another read on behalf of the same query, which is counted by itself.
     #[must_use]
     pub fn continued(&self) -> Self {
         ReadState {
-            statistics: ReadStatistics {
-                cost: ReadCost::default(),
-                ..self.statistics
-            },
             bypasses_cache: self.bypasses_cache,
             asks_all_indexes: self.asks_all_indexes,
             ..ReadState::suspending()

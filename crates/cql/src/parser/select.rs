@@ -10,8 +10,6 @@ use crate::lexer::{Keyword, TokenKind};
 
 pub(super) const INCLUDED_INDEXES: &str = "included_indexes";
 pub(super) const EXCLUDED_INDEXES: &str = "excluded_indexes";
-/// Many more than a table has by `secondary_indexes_per_table_fail_threshold`, whose default in Cassandra 6 is none: it takes 128 then.
-const HINTED_INDEXES_MAX: usize = 128;
 
 impl Parser<'_> {
     pub(super) fn select(&mut self) -> Parsed<Select> {
@@ -161,22 +159,13 @@ impl Parser<'_> {
 
     /// `{ }` or `{ index, ... }`, and `*` for all indexes.
     fn hinted_indexes(&mut self, property: &str) -> Parsed<Vec<HintedIndex>> {
-        let mut indexes = Vec::new();
         if !self.accept(TokenKind::LeftBrace) {
             return self.no_set_of_names(property);
         }
         if self.accept(TokenKind::RightBrace) {
-            return Ok(indexes);
+            return Ok(Vec::new());
         }
-        loop {
-            if indexes.len() >= HINTED_INDEXES_MAX {
-                return self.broken_rule(format!("'{property}' names at most {HINTED_INDEXES_MAX} indexes"));
-            }
-            indexes.push(self.hinted_index(property)?);
-            if !self.accept(TokenKind::Comma) {
-                break;
-            }
-        }
+        let indexes = self.comma_separated(|parser| parser.hinted_index(property))?;
         match self.accept(TokenKind::RightBrace) {
             true => Ok(indexes),
             false => self.no_set_of_names(property),

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use helenus_cql::ast::{self, HintedIndex, QualifiedName};
-use helenus_schema::{IndexId, IndexKind, IndexMetadata, TableMetadata};
+use helenus_schema::{IndexId, IndexKind, IndexMetadata, TableMetadata, TableParams};
 
 use super::nearest::Nearest;
 use crate::CqlError;
@@ -54,6 +54,8 @@ impl IndexHints {
         Ok(Some(IndexHints {
             table: Arc::new(TableMetadata {
                 indexes: included.iter().copied().chain(others).cloned().collect(),
+                // Nothing of these says how a SELECT is planned, and a comment may be long.
+                params: TableParams::default(),
                 ..table.clone()
             }),
             included: included.iter().map(|index| index.id).collect(),
@@ -79,11 +81,20 @@ fn are_read_together(first: &IndexMetadata, other: &IndexMetadata) -> bool {
     first.kind == IndexKind::StorageAttached && other.kind == IndexKind::StorageAttached
 }
 
+/// Indexes that one hint names at most: as many as Cassandra 6 takes where its guardrail says nothing.
+const HINTED_INDEXES_MAX: usize = 128;
+
 /// The indexes of a hint, each once.
 fn named<'t>(
     table: &'t TableMetadata,
     hint: &[HintedIndex],
 ) -> Result<Vec<&'t Arc<IndexMetadata>>, CqlError> {
+    if hint.len() > HINTED_INDEXES_MAX {
+        return Err(invalid!(
+            "Cannot have more than 'secondary_indexes_per_table_fail_threshold' included/excluded indexes, found {}",
+            hint.len()
+        ));
+    }
     let mut indexes: Vec<&Arc<IndexMetadata>> = Vec::new();
     for index in hint {
         let found: Vec<_> = match index {
@@ -116,7 +127,7 @@ fn find<'t>(table: &'t TableMetadata, name: &QualifiedName) -> Result<&'t Arc<In
 
 impl HeapBytes for IndexHints {
     fn heap_bytes(&self) -> usize {
-        // Strings within are shared with the table itself, but for those of its options.
+        // Names within are shared with the table itself.
         size_of::<TableMetadata>()
             + flat_bytes(&self.table.columns)
             + flat_bytes(&self.table.dropped_columns)

@@ -190,6 +190,7 @@ impl ShardReading<'_> {
                 Met::Row => {}
             }
             nearest.row = None;
+            self.earlier = self.statistics();
             self.state = self.state.continued();
         }
         Ok(progress)

@@ -49,7 +49,7 @@ pub struct ShardReading<'p> {
     pub(super) nearest: Option<Box<NearestReading>>,
     /// Bytes of the answer's rows at most, where they cannot be left for another read.
     answer_bytes_max: usize,
-    /// Statistics of the stage before this one.
+    /// Statistics of the reads before this one: of the stage before, of rows that were found near.
     pub(super) earlier: ReadStatistics,
     pub(super) now_s: u32,
     is_paged: bool,

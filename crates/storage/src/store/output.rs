@@ -279,7 +279,7 @@ impl<'a> JobOutput<'a> {
 enum OutputTerms {
     Written(TermsWriter),
     /// They are made later.
-    Failed,
+    Failed(WriteError),
 }
 
 impl OutputTerms {
@@ -288,8 +288,8 @@ impl OutputTerms {
         let OutputTerms::Written(terms) = self else {
             return;
         };
-        if push(terms).is_err()
-            && let OutputTerms::Written(terms) = std::mem::replace(self, OutputTerms::Failed)
+        if let Err(error) = push(terms)
+            && let OutputTerms::Written(terms) = std::mem::replace(self, OutputTerms::Failed(error))
         {
             terms.abandon();
         }
@@ -309,10 +309,11 @@ impl WrittenRows for OutputTerms {
 impl BackgroundJob {
     /// Writes the terms of the rows of an SSTable that is not published yet. Where that fails, they are made later.
     fn finish_terms(&self, sstable: &SsTable, terms: OutputTerms) -> BuiltTerms {
-        let OutputTerms::Written(terms) = terms else {
-            return BuiltTerms::new();
+        let finished = match terms {
+            OutputTerms::Written(terms) => terms.finish(sstable),
+            OutputTerms::Failed(error) => Err(error.into()),
         };
-        terms.finish(sstable).unwrap_or_else(|error| {
+        finished.unwrap_or_else(|error| {
             let fault = SidecarFault::of_terms(JobError::from(error));
             self.folder.note_sidecar_faults(&[fault]);
             BuiltTerms::new()
