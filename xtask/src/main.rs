@@ -17,6 +17,7 @@ mod mutate_frames;
 mod native;
 mod node;
 mod peer;
+mod ports;
 mod process;
 mod program;
 mod runtime;

@@ -5,13 +5,14 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::peer::{Peer, PeerError, PeerOptions};
+use crate::ports::free_port;
 use crate::process::{self, Process, ProcessError};
 use crate::workspace;
 
@@ -268,9 +269,9 @@ impl Helenus {
                 source,
             })?;
         }
-        let metrics = free_address()?;
-        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let (process, address) = launch.start(&folder, any_port, metrics, options)?;
+        // Both of them are its own after a restart, too.
+        let (listen, metrics) = (free_address()?, free_address()?);
+        let (process, address) = launch.start(&folder, listen, metrics, options)?;
         Ok(Self {
             process,
             address,
@@ -477,10 +478,10 @@ pub fn resident_bytes(node: &Node) -> u64 {
     kib.unwrap_or_default() << 10
 }
 
-/// A port that was free a moment ago, for options that cannot report the port they chose.
+/// A loopback address with a port of [`free_port`].
 pub fn free_address() -> Result<SocketAddr, NodeError> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(NodeError::NoPort)?;
-    listener.local_addr().map_err(NodeError::NoPort)
+    let port = free_port().map_err(NodeError::NoPort)?;
+    Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
 }
 
 pub fn metrics_page(address: SocketAddr) -> io::Result<String> {

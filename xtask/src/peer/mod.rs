@@ -15,6 +15,7 @@ pub use proof::ProofProgram;
 pub use server::{Peer, PeerOptions};
 pub use tool::run as run_tool;
 
+use crate::ports::free_port;
 use crate::{process, runtime, workspace};
 
 #[derive(Subcommand)]
@@ -112,6 +113,7 @@ pub fn run(command: &Command) -> Result<(), PeerError> {
 fn up(arguments: &UpArguments) -> Result<(), PeerError> {
     let jmx_port = match arguments.jmx_port {
         Some(port) => port,
+        // JMX cannot report the port it chose itself.
         None => free_port().map_err(PeerError::NoPort)?,
     };
     let peer = Peer::start(PeerOptions {
@@ -130,10 +132,4 @@ fn up(arguments: &UpArguments) -> Result<(), PeerError> {
         folder.display()
     );
     Ok(())
-}
-
-/// A port that was free a moment ago: JMX cannot report the port it chose itself.
-fn free_port() -> io::Result<u16> {
-    let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
-    Ok(listener.local_addr()?.port())
 }
