@@ -58,6 +58,11 @@ impl Shard {
         self.store.borrow().unlinked_vectors()
     }
 
+    /// Graphs that indexes of vectors have for filters by which it is searched often.
+    pub fn vector_filter_graphs(&self) -> usize {
+        self.store.borrow().vector_filter_graphs()
+    }
+
     async fn step_vectors(&self) -> Result<Tended, CqlError> {
         let fill = self.store.borrow().begin_vector_fill();
         let Some(mut fill) = fill else {

@@ -55,6 +55,8 @@ pub struct VectorsOptions {
     pub dimension: u32,
     pub queries: u32,
     pub seed: u64,
+    /// For so long it is asked for tenths of the rows, before the searches are measured once more.
+    pub asked_s: u32,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -67,6 +69,10 @@ pub struct VectorsReport {
     /// Bytes as a share of those of the same vectors as floats.
     pub share_of_floats: f64,
     pub searches: Vec<SearchReport>,
+    /// The same, once it was asked for some of them often.
+    pub searches_again: Vec<SearchReport>,
+    pub filter_graphs: usize,
+    pub bytes_per_vector_again: f64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -195,13 +201,27 @@ async fn measure(shard: &Rc<Shard>, options: &VectorsOptions) -> io::Result<Vect
     for filter in FILTERS {
         searches.push(search(&mut line, shard, filter, &queries, &vectors).await?);
     }
-    let bytes_per_vector = shard.vector_bytes() as f64 / f64::from(options.count);
+    let bytes_per_vector = || shard.vector_bytes() as f64 / f64::from(options.count);
+    let bytes_per_vector_before = bytes_per_vector();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(u64::from(options.asked_s)) {
+        for filter in [Filter::Share("ten", 10), Filter::Group(0)] {
+            answers(&mut line, shard, filter, &queries).await?;
+        }
+    }
+    let mut searches_again = Vec::new();
+    for filter in FILTERS.iter().filter(|_| options.asked_s > 0) {
+        searches_again.push(search(&mut line, shard, *filter, &queries, &vectors).await?);
+    }
     Ok(VectorsReport {
         written_per_s: f64::from(options.count) / written_s,
         linked_per_s: unlinked as f64 / linked_s,
-        bytes_per_vector,
-        share_of_floats: bytes_per_vector / f64::from(options.dimension * 4),
+        bytes_per_vector: bytes_per_vector_before,
+        share_of_floats: bytes_per_vector_before / f64::from(options.dimension * 4),
         searches,
+        searches_again,
+        filter_graphs: shard.vector_filter_graphs(),
+        bytes_per_vector_again: bytes_per_vector(),
     })
 }
 
@@ -244,18 +264,8 @@ async fn search(
     queries: &[Clustered],
     vectors: &[Clustered],
 ) -> io::Result<SearchReport> {
-    let condition = filter.condition();
-    let text = format!("SELECT p FROM perf.vectors {condition}ORDER BY v ANN OF ? LIMIT {LIMIT}");
-    let statement = line.prepare(shard, &text).await?;
-    let mut answers = Vec::new();
     let begun = Instant::now();
-    for (query, cluster) in queries {
-        let group = filter
-            .group_of(*cluster)
-            .map(|group| Vec::from(group.to_be_bytes()));
-        let values: Vec<Vec<u8>> = group.into_iter().chain([bytes_of(query)]).collect();
-        answers.push(line.ask(shard, &execute(&statement, &values)?).await?);
-    }
+    let answers = answers(line, shard, filter, queries).await?;
     let took_s = begun.elapsed().as_secs_f64();
     let (mut found, mut wanted) = (0, 0);
     for ((query, query_cluster), answer) in queries.iter().zip(&answers) {
@@ -275,6 +285,27 @@ async fn search(
         queries_per_s: queries.len() as f64 / took_s,
         recall: found as f64 / wanted.max(1) as f64,
     })
+}
+
+/// Asks each of the queries once.
+async fn answers(
+    line: &mut Line,
+    shard: &Rc<Shard>,
+    filter: Filter,
+    queries: &[Clustered],
+) -> io::Result<Vec<Vec<u8>>> {
+    let condition = filter.condition();
+    let text = format!("SELECT p FROM perf.vectors {condition}ORDER BY v ANN OF ? LIMIT {LIMIT}");
+    let statement = line.prepare(shard, &text).await?;
+    let mut answers = Vec::new();
+    for (query, cluster) in queries {
+        let group = filter
+            .group_of(*cluster)
+            .map(|group| Vec::from(group.to_be_bytes()));
+        let values: Vec<Vec<u8>> = group.into_iter().chain([bytes_of(query)]).collect();
+        answers.push(line.ask(shard, &execute(&statement, &values)?).await?);
+    }
+    Ok(answers)
 }
 
 fn rows_of(answer: &[u8]) -> io::Result<Vec<u32>> {
@@ -302,12 +333,29 @@ impl fmt::Display for VectorsReport {
             self.written_per_s, self.linked_per_s, self.bytes_per_vector, self.share_of_floats
         )?;
         for search in &self.searches {
-            write!(
-                formatter,
-                "\n{}: {:.0} queries/s, recall@{LIMIT} {:.4}",
-                search.rows, search.queries_per_s, search.recall
-            )?;
+            write!(formatter, "\n{search}")?;
+        }
+        if self.searches_again.is_empty() {
+            return Ok(());
+        }
+        write!(
+            formatter,
+            "\nasked for tenths again and again: {} graphs of filters, {:.0} bytes a vector",
+            self.filter_graphs, self.bytes_per_vector_again
+        )?;
+        for search in &self.searches_again {
+            write!(formatter, "\n{search}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for SearchReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{}: {:.0} queries/s, recall@{LIMIT} {:.4}",
+            self.rows, self.queries_per_s, self.recall
+        )
     }
 }

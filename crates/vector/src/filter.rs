@@ -19,6 +19,9 @@ use crate::near::NodeSet;
 /// So many nodes a walk compares for each that its beam is wide, or looks at the neighbours of.
 const COMPARED_PER_BEAM: u64 = 40;
 
+/// Nodes that a walk compares in the time of linking one, for each that the construction beam is wide.
+const LINKED_PER_BEAM: u64 = 16;
+
 /// Nodes that are compared in their order in the time of one to which a path leads.
 const SCANNED_PER_COMPARED: u64 = 3;
 
@@ -128,6 +131,18 @@ impl Filter {
     pub fn beam_where_sparse(&self, beam: usize, looked_for: usize, nearer: usize) -> Option<usize> {
         let expected = looked_for as f64 / self.share;
         (self.way == Way::Routes && nearer as f64 > expected * SPARSE_FACTOR).then_some(beam * SPARSE_WIDER)
+    }
+}
+
+impl Graph {
+    /// Likely cost, as of [`Search::cost`](crate::Search::cost), of a walk with this beam over a graph of all that are looked for.
+    pub fn walk_cost(&self, beam: usize) -> u64 {
+        beam as u64 * COMPARED_PER_BEAM
+    }
+
+    /// Likely cost of linking so many nodes.
+    pub fn linking_cost(&self, count: u32) -> u64 {
+        self.construction_beam as u64 * LINKED_PER_BEAM * u64::from(count)
     }
 }
 

@@ -83,6 +83,11 @@ impl Graph {
         }
     }
 
+    /// A graph without nodes for codes of this one.
+    pub fn begin_alike(&self) -> Self {
+        Graph::new(&self.options, self.codes.dimension())
+    }
+
     /// The beam of a query that compares so many vectors as they are.
     pub fn search_beam(&self, compared: usize) -> usize {
         self.options.beam(compared)

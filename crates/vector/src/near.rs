@@ -102,7 +102,7 @@ impl NodeSet {
     }
 
     /// Returns the first node from one on.
-    pub(crate) fn next_from(&self, node: u32) -> Option<u32> {
+    pub fn next_from(&self, node: u32) -> Option<u32> {
         let first = node as usize / 64;
         let behind = self.0.get(first)? & (u64::MAX << (node % 64));
         let rest = self.0[first + 1..].iter().copied();

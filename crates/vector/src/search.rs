@@ -244,6 +244,12 @@ impl Search {
         self.walk.cost
     }
 
+    /// Returns whether paths lead it over nodes that are not looked for, which a graph of those that are would not have.
+    pub fn takes_detours(&self) -> bool {
+        let filter = self.walk.filter.as_ref();
+        filter.is_some_and(|filter| filter.way() == Way::Detours)
+    }
+
     pub fn memory_bytes(&self) -> usize {
         self.walk.memory_bytes() + self.taken.memory_bytes()
     }

@@ -15,7 +15,9 @@ use super::shard::ShardStore;
 use super::table::Table;
 use crate::read::{ReadCommand, RowSink};
 use crate::read_state::{ReadProgress, ReadState};
-use crate::vectors::{Content, Filled, NearestRequest, NearestSearch, NextNearest, VectorIndex};
+use crate::vectors::{
+    Content, Filled, NearestRequest, NearestSearch, NextNearest, OwnGraphLimits, VectorIndex,
+};
 
 /// Comparisons of vectors that a step in the background makes: a tenth of a millisecond.
 const UNITS_PER_STEP: u32 = 2_048;
@@ -164,13 +166,23 @@ impl ShardStore {
         indexes.map(|index| u64::from(index.unlinked_count())).sum()
     }
 
+    /// Graphs that indexes of vectors have for filters by which it is searched often.
+    pub fn vector_filter_graphs(&self) -> usize {
+        let indexes = self.tables.values().flat_map(|table| &table.vectors);
+        indexes.map(|index| index.filters.own_graph_count()).sum()
+    }
+
     /// Does a step of what indexes of vectors have to do, but for filling them.
     pub fn tend_vectors(&mut self) -> Tended {
-        self.bound_vectors();
+        let bytes = self.bound_vectors();
+        let limits = OwnGraphLimits {
+            bytes_left: self.options.vector_bytes_max.saturating_sub(bytes),
+            is_eager: self.options.walks_small_graphs,
+        };
         for table in self.tables.values_mut() {
             for index in &mut table.vectors {
                 let mut units_left = UNITS_PER_STEP;
-                let is_done = index.tend(&mut units_left);
+                let is_done = index.tend(&mut units_left, limits);
                 if index.owes_linking() {
                     return Tended::Owing;
                 }
@@ -188,17 +200,20 @@ impl ShardStore {
         Tended::Some
     }
 
-    /// Keeps indexes of vectors within their memory: what they take, caches do not have. The greatest goes where it is too much.
-    fn bound_vectors(&mut self) {
+    /// Keeps indexes of vectors within their memory, and returns what they hold: what they take, caches do not have. Where it is too
+    /// much graphs of sets go, then the greatest index.
+    fn bound_vectors(&mut self) -> usize {
         let bytes = self.vector_bytes();
         self.set_vector_memory(bytes);
-        if bytes <= self.options.vector_bytes_max {
-            return;
+        if bytes > self.options.vector_bytes_max {
+            let mut indexes = self.tables.values_mut().flat_map(|table| &mut table.vectors);
+            if !indexes.any(|index| index.filters.forget_own_graphs()) {
+                let indexes = self.tables.values_mut().flat_map(|table| &mut table.vectors);
+                let greatest = indexes.max_by_key(|index| index.memory_bytes());
+                greatest.into_iter().for_each(VectorIndex::give_up);
+            }
         }
-        let indexes = self.tables.values_mut().flat_map(|table| &mut table.vectors);
-        if let Some(greatest) = indexes.max_by_key(|index| index.memory_bytes()) {
-            greatest.give_up();
-        }
+        bytes
     }
 
     /// An index of vectors that lacks rows which the table has.

@@ -9,13 +9,17 @@
 //!   once so many queries have asked for them that gathering was worth it: it never takes longer than the queries themselves.
 //! - Of predicates whose sets are whole the search is narrowed to what all of them have; how it goes on from there is
 //!   [`helenus_vector::Search`]'s to say: small sets are compared one by one, others steer the walk.
+//!   Where that takes long ways, and is asked for often, a set is given a [graph of its own](super::own_graph).
 //! - The other predicates are left to the reader, who filters what is found. Where none is known that is the plain walk.
+
+use std::cell::Cell;
 
 use helenus_index::IndexPredicate;
 use helenus_schema::ColumnId;
-use helenus_vector::NodeSet;
+use helenus_vector::{Graph, NodeSet};
 
 use super::index::Nodes;
+use super::own_graph::{OwnGraph, OwnGraphNumber};
 use super::rows::Row;
 use crate::index::Candidate;
 
@@ -30,16 +34,22 @@ const UNKNOWN_PART: u32 = 4;
 /// And so many besides.
 const UNKNOWN_MIN: u32 = 256;
 
+/// Graphs of sets may take this many times the memory of the graph of all, besides: enough for the values of a column that has few.
+const OWN_GRAPHS_TIMES: usize = 1;
+
 /// The sets of one graph.
 #[derive(Debug, Default)]
 pub(crate) struct FilterSets {
     sets: Vec<FilterSet>,
     /// Queries so far, by which it is known what was asked for last.
     queries: u64,
+    /// Graphs of sets so far.
+    graphs_begun: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct FilterSet {
+    number: SetNumber,
     predicate: IndexPredicate,
     /// The column that the predicate is on.
     column: ColumnId,
@@ -50,6 +60,32 @@ pub(crate) struct FilterSet {
     /// Nodes that are in it for what was written since.
     written: u32,
     asked_at: u64,
+    /// By how much searches have cost more than over a graph of its own.
+    detours_cost: Cell<u64>,
+    own: Option<OwnGraph>,
+}
+
+/// What a search is narrowed to.
+#[derive(Debug)]
+pub(crate) enum Narrowed<'s> {
+    /// Nothing is known of its predicates.
+    No,
+    /// Nodes of the graph of all, and the number of the set if they are those of one.
+    To(NodeSet, Option<SetNumber>),
+    Own(&'s OwnGraph),
+}
+
+/// The query that a set was begun with, by which it is known for as long as there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SetNumber(u64);
+
+/// What graphs of sets may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnGraphLimits {
+    /// Memory that is left to indexes of vectors.
+    pub bytes_left: usize,
+    /// True if each set is to have one, for tests.
+    pub is_eager: bool,
 }
 
 /// How much of what the index has under a predicate is in a set.
@@ -72,7 +108,88 @@ impl FilterSets {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.sets.iter().map(|set| set.nodes.memory_bytes()).sum()
+        let set_bytes: usize = self.sets.iter().map(|set| set.nodes.memory_bytes()).sum();
+        set_bytes + self.own_graph_bytes()
+    }
+
+    fn own_graph_bytes(&self) -> usize {
+        let graphs = self.sets.iter().filter_map(|set| set.own.as_ref());
+        graphs.map(OwnGraph::memory_bytes).sum()
+    }
+
+    pub fn own_graph_count(&self) -> usize {
+        self.sets.iter().filter(|set| set.own.is_some()).count()
+    }
+
+    /// Gives up the graphs of sets; whether there was one.
+    pub fn forget_own_graphs(&mut self) -> bool {
+        let forgotten = self.sets.iter_mut().filter_map(FilterSet::forget_own_graph);
+        forgotten.count() > 0
+    }
+
+    /// `None` once it was given up.
+    pub fn own_graph(&self, number: OwnGraphNumber) -> Option<&OwnGraph> {
+        let mut graphs = self.sets.iter().filter_map(|set| set.own.as_ref());
+        graphs.find(|own| own.number == number)
+    }
+
+    /// Makes graphs for sets that are worth one; whether there is nothing to do.
+    pub fn tend(&mut self, all: &Nodes, units_left: &mut u32, limits: OwnGraphLimits) -> bool {
+        for set in &mut self.sets {
+            if let Some(own) = &mut set.own
+                && !own.step(&all.graph, &set.nodes, set.begun_at, units_left)
+            {
+                return false;
+            }
+        }
+        let wanting = self
+            .sets
+            .iter()
+            .position(|set| set.wants_own_graph(&all.graph, limits.is_eager));
+        let Some(wanting) = wanting.filter(|set| self.has_room(*set, all, limits)) else {
+            return true;
+        };
+        self.graphs_begun += 1;
+        let number = OwnGraphNumber(self.graphs_begun);
+        self.sets[wanting].own = Some(OwnGraph::begin(number, &all.graph));
+        false
+    }
+
+    /// Returns whether there is memory for the graph of a set; makes room by one that was not asked for in all the time in which this one
+    /// became worth it.
+    fn has_room(&mut self, set: usize, all: &Nodes, limits: OwnGraphLimits) -> bool {
+        let (count, begun_at) = (self.sets[set].nodes.count() as usize, self.sets[set].number.0);
+        let bytes = all.graph.memory_bytes() / (all.graph.len() as usize).max(1) * count;
+        if bytes > limits.bytes_left {
+            return false;
+        }
+        let bytes_max = all.memory_bytes() * OWN_GRAPHS_TIMES;
+        if limits.is_eager || self.own_graph_bytes() + bytes <= bytes_max {
+            return true;
+        }
+        let oldest = self
+            .sets
+            .iter_mut()
+            .filter(|set| set.own.is_some() && set.asked_at < begun_at)
+            .min_by_key(|set| set.asked_at);
+        oldest.is_some_and(|oldest| oldest.forget_own_graph().is_some())
+            && self.own_graph_bytes() + bytes <= bytes_max
+    }
+
+    /// A search of a set has cost so much more than one over a graph of its own; whether one is being made.
+    pub fn note_detours(&self, number: SetNumber, cost: u64) -> bool {
+        let Some(set) = self.sets.iter().find(|set| set.number == number) else {
+            return false;
+        };
+        set.detours_cost.set(set.detours_cost.get().saturating_add(cost));
+        set.own.is_some()
+    }
+
+    /// A node was added to the graph of all.
+    pub fn note_added(&mut self, node: u32, code: &[u8]) {
+        for set in &mut self.sets {
+            set.note_added(node, code);
+        }
     }
 
     /// The set of a predicate, begun if there is none that is worth its place.
@@ -85,30 +202,34 @@ impl FilterSets {
             {
                 self.sets.swap_remove(oldest);
             }
-            self.sets.push(FilterSet::begin(predicate, column, node_count));
+            self.sets
+                .push(FilterSet::begin(predicate, column, node_count, self.queries));
             self.sets.len() - 1
         });
         let set = &mut self.sets[place];
         if set.is_outdated(node_count) {
-            *set = FilterSet::begin(predicate, column, node_count);
+            *set = FilterSet::begin(predicate, column, node_count, self.queries);
         }
         set.asked_at = self.queries;
         set
     }
 
     /// A row was written in some column: it may match from now on.
-    pub fn note_written(&mut self, column: ColumnId, node: u32) {
+    pub fn note_written(&mut self, column: ColumnId, node: u32, code: &[u8]) {
         for set in &mut self.sets {
             if set.column == column && node < set.begun_at && set.nodes.set(node) {
                 set.written += 1;
+                set.note_added(node, code);
             }
         }
     }
 
     /// Another node has taken this one's row although it may be the one that counts: no set finds it any more.
-    pub fn note_unmapped(&mut self, node: u32) {
+    pub fn note_unmapped(&mut self, node: u32, code: &[u8]) {
         for set in &mut self.sets {
-            set.nodes.set(node);
+            if set.nodes.set(node) && node < set.begun_at {
+                set.note_added(node, code);
+            }
         }
     }
 
@@ -116,28 +237,34 @@ impl FilterSets {
         self.sets.is_empty()
     }
 
-    /// The nodes that may match all of the predicates, as far as is known; `None` where nothing is.
-    pub fn matching(&self, predicates: &[IndexPredicate], node_count: u32) -> Option<NodeSet> {
-        let mut matching: Option<NodeSet> = None;
-        for predicate in predicates {
-            let known = self.sets.iter().find(|set| set.predicate == *predicate);
-            let Some(set) = known.filter(|set| matches!(set.gathered, Gathered::Whole { .. })) else {
-                continue;
+    /// To what a search is narrowed by its predicates: the nodes that may match all of them, as far as is known.
+    pub fn narrow(&self, predicates: &[IndexPredicate], all: &Graph) -> Narrowed<'_> {
+        let mut known = predicates.iter().filter_map(|predicate| {
+            let mut sets = self.sets.iter();
+            sets.find(|set| set.predicate == *predicate && set.is_whole())
+        });
+        let Some(first) = known.next() else {
+            return Narrowed::No;
+        };
+        let Some(second) = known.next() else {
+            let own = first.own.as_ref();
+            return match own.filter(|own| own.is_ready(all)) {
+                Some(own) => Narrowed::Own(own),
+                None => Narrowed::To(first.all_nodes(all.len()), Some(first.number)),
             };
-            let mut nodes = set.nodes.clone();
-            nodes.add_from(set.begun_at, node_count);
-            match &mut matching {
-                Some(matching) => matching.intersect(&nodes),
-                None => matching = Some(nodes),
-            }
+        };
+        let mut nodes = first.all_nodes(all.len());
+        for set in std::iter::once(second).chain(known) {
+            nodes.intersect(&set.all_nodes(all.len()));
         }
-        matching
+        Narrowed::To(nodes, None)
     }
 }
 
 impl FilterSet {
-    fn begin(predicate: &IndexPredicate, column: ColumnId, node_count: u32) -> Self {
+    fn begin(predicate: &IndexPredicate, column: ColumnId, node_count: u32, query: u64) -> Self {
         FilterSet {
+            number: SetNumber(query),
             predicate: predicate.clone(),
             column,
             nodes: NodeSet::of(node_count),
@@ -145,6 +272,37 @@ impl FilterSet {
             gathered: Gathered::Nothing,
             written: 0,
             asked_at: 0,
+            detours_cost: Cell::new(0),
+            own: None,
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        matches!(self.gathered, Gathered::Whole { .. })
+    }
+
+    /// With those that were added since it was begun.
+    fn all_nodes(&self, node_count: u32) -> NodeSet {
+        let mut nodes = self.nodes.clone();
+        nodes.add_from(self.begun_at, node_count);
+        nodes
+    }
+
+    fn wants_own_graph(&self, all: &Graph, is_eager: bool) -> bool {
+        let is_worth_it = || self.detours_cost.get() >= all.linking_cost(self.nodes.count());
+        // What cost nothing is not worth anything, not even a set of no nodes.
+        let is_asked_for = || self.detours_cost.get() > 0 && is_worth_it();
+        self.own.is_none() && self.is_whole() && (is_eager || is_asked_for())
+    }
+
+    fn forget_own_graph(&mut self) -> Option<OwnGraph> {
+        self.detours_cost.set(0);
+        self.own.take()
+    }
+
+    fn note_added(&mut self, node: u32, code: &[u8]) {
+        if let Some(own) = &mut self.own {
+            own.note_added(node, code);
         }
     }
 

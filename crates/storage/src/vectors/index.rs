@@ -9,7 +9,7 @@ use helenus_schema::{ColumnId, ColumnKind, IndexId, IndexMetadata, TableMetadata
 use helenus_types::{CqlType, Token};
 use helenus_vector::{Graph, Insertion, VectorOptions};
 
-use super::filters::{FilterSet, FilterSets};
+use super::filters::{FilterSet, FilterSets, OwnGraphLimits, SetNumber};
 use super::rows::{NodeRows, Row};
 
 /// A graph with fewer removed vectors is not made anew for them.
@@ -30,8 +30,8 @@ pub(crate) struct VectorIndex {
     pub filters: FilterSets,
     /// Changes whenever nodes get other numbers.
     pub generation: u64,
-    /// Comparisons of searches with vectors that were not linked, less the units that linking has had since.
-    passed_unlinked: Cell<u64>,
+    /// What searches have cost more for links that were not there, less the units that linking has had since.
+    owed_units: Cell<u64>,
 }
 
 /// Content of an index, by how many of the rows are in it.
@@ -137,7 +137,7 @@ impl VectorIndex {
             },
             filters: FilterSets::default(),
             generation: 0,
-            passed_unlinked: Cell::new(0),
+            owed_units: Cell::new(0),
         })
     }
 
@@ -186,15 +186,25 @@ impl VectorIndex {
     }
 
     /// A search is begun, which goes through what is not linked one by one.
-    pub fn note_search(&self) {
-        let passed = self.passed_unlinked.get();
-        self.passed_unlinked
-            .set(passed.saturating_add(u64::from(self.unlinked_count())));
+    pub fn note_unlinked_search(&self, unlinked_count: u32) {
+        self.owe(u64::from(unlinked_count));
     }
 
-    /// Returns whether searches have spent more on what is not linked than linking has had since.
+    /// A search of a set has cost so much more than one over a graph of its own.
+    pub fn note_detours(&self, set: SetNumber, cost: u64) {
+        if self.filters.note_detours(set, cost) {
+            self.owe(cost);
+        }
+    }
+
+    fn owe(&self, units: u64) {
+        let owed = self.owed_units.get();
+        self.owed_units.set(owed.saturating_add(units));
+    }
+
+    /// Returns whether searches have spent more for want of links than linking has had since.
     pub fn owes_linking(&self) -> bool {
-        self.passed_unlinked.get() > 0
+        self.owed_units.get() > 0
     }
 
     pub fn unlinked_count(&self) -> u32 {
@@ -264,12 +274,16 @@ impl VectorIndex {
     }
 
     fn note_written(&mut self, row: Row<'_>, cells: RowRef<'_>) {
-        let Some(node) = self.whole().and_then(|nodes| nodes.rows.find(row)) else {
+        let Content::Whole { nodes, .. } = &self.content else {
+            return;
+        };
+        let Some(node) = nodes.rows.find(row) else {
             return;
         };
         for entry in cells.entries() {
             if let Entry::Cell(cell) = entry {
-                self.filters.note_written(cell.column, node);
+                let code = nodes.graph.code(node);
+                self.filters.note_written(cell.column, node, code);
             }
         }
     }
@@ -293,9 +307,15 @@ impl VectorIndex {
         let Some((nodes, _)) = self.nodes_mut() else {
             return;
         };
-        if let Some(beside) = nodes.add(row, &code, cell.timestamp_us, cell.local_deletion_s) {
-            self.filters.note_unmapped(beside);
+        let node = nodes.graph.len();
+        let beside = nodes.add(row, &code, cell.timestamp_us, cell.local_deletion_s);
+        let Content::Whole { nodes, .. } = &self.content else {
+            return;
+        };
+        if let Some(beside) = beside {
+            self.filters.note_unmapped(beside, nodes.graph.code(beside));
         }
+        self.filters.note_added(node, &code);
     }
 
     fn remove(&mut self, row: Row<'_>, timestamp_us: i64) {
@@ -325,15 +345,22 @@ impl VectorIndex {
     }
 
     /// Does what is to be done in the background, but for filling it; whether there is nothing of that.
-    pub fn tend(&mut self, units_left: &mut u32) -> bool {
+    pub fn tend(&mut self, units_left: &mut u32, limits: OwnGraphLimits) -> bool {
         let units = *units_left;
-        let is_done = self.tend_content(units_left);
-        let passed = match is_done {
+        let is_done = self.tend_content(units_left) && self.tend_filters(units_left, limits);
+        let owed = match is_done {
             true => 0,
-            false => self.passed_unlinked.get().saturating_sub(u64::from(units)),
+            false => self.owed_units.get().saturating_sub(u64::from(units)),
         };
-        self.passed_unlinked.set(passed);
+        self.owed_units.set(owed);
         is_done
+    }
+
+    fn tend_filters(&mut self, units_left: &mut u32, limits: OwnGraphLimits) -> bool {
+        match &self.content {
+            Content::Whole { nodes, .. } => self.filters.tend(nodes, units_left, limits),
+            Content::Partial { .. } | Content::TooLarge => true,
+        }
     }
 
     fn tend_content(&mut self, units_left: &mut u32) -> bool {

@@ -7,9 +7,10 @@
 
 mod filters;
 mod index;
+mod own_graph;
 mod rows;
 mod search;
 
-pub(crate) use filters::{Gathered, PLACES_PER_QUERY};
+pub(crate) use filters::{Gathered, OwnGraphLimits, PLACES_PER_QUERY};
 pub(crate) use index::{Content, Filled, VectorIndex};
 pub use search::{NearestRequest, NearestSearch, NextNearest};

@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 use helenus_index::IndexPredicate;
 use helenus_schema::{IndexId, TableId};
 use helenus_types::{Token, token_of};
-use helenus_vector::{Near, NodeSet, Search};
+use helenus_vector::{Graph, Near, Search};
 
-use super::index::VectorIndex;
+use super::filters::{Narrowed, SetNumber};
+use super::index::{Nodes, VectorIndex};
+use super::own_graph::OwnGraphNumber;
 
 /// A query for the nearest rows, as far as one shard knows it.
 #[derive(Clone, Copy, Debug)]
@@ -32,11 +34,29 @@ pub struct NearestSearch {
     /// Rows that it hands out at first, if it finds as many.
     count: usize,
     search: Search,
+    /// Where another graph than that of all is searched.
+    own: Option<OwnSearch>,
+    /// Handed out before the graph that was searched first was given up.
+    handed_out: Vec<u32>,
+    /// The set that it is narrowed to in the graph of all.
+    set: Option<SetNumber>,
+    /// What of its cost is known to the set, or is not to be.
+    noted_cost: u64,
     /// Found, and not handed out yet; the nearest first.
     found: VecDeque<Near>,
     is_searched: bool,
     /// Handed out last.
     at: Option<u32>,
+}
+
+/// A search over the graph of a set, which may be given up before it is over.
+#[derive(Debug)]
+struct OwnSearch {
+    graph: OwnGraphNumber,
+    /// For a search of all, which it is then.
+    code: Vec<u8>,
+    beam: usize,
+    handed_out: Vec<u32>,
 }
 
 /// Next result of a search.
@@ -69,24 +89,45 @@ impl NearestSearch {
         if request.vector.len() != index.dimension {
             return None;
         }
-        index.note_search();
-        let graph = &nodes.graph;
-        let code = graph.encode(request.vector);
-        let beam = graph.search_beam(request.count);
-        let matching = index.filters.matching(request.predicates, graph.len());
-        let matching_count = matching
-            .as_ref()
-            .map_or_else(|| graph.live_count(), NodeSet::count);
+        let all = &nodes.graph;
+        let code = all.encode(request.vector);
+        let beam = all.search_beam(request.count);
+        let among_all = |graph: &Graph, code| match walks_small_graphs {
+            true => Search::walk(graph, code, beam),
+            false => Search::new(graph, code, beam, None),
+        };
+        let (mut own, mut set) = (None, None);
+        let (search, matching_count, unlinked_count) = match index.filters.narrow(request.predicates, all) {
+            Narrowed::No => (among_all(all, code), all.live_count(), all.unlinked_count()),
+            Narrowed::To(matching, of) => {
+                set = of;
+                let count = matching.count();
+                let search = Search::new(all, code, beam, Some(matching));
+                (search, count, all.unlinked_count())
+            }
+            Narrowed::Own(graph) => {
+                own = Some(OwnSearch {
+                    graph: graph.number,
+                    code: code.clone(),
+                    beam,
+                    handed_out: Vec::new(),
+                });
+                let graph = &graph.graph;
+                (among_all(graph, code), graph.len(), graph.unlinked_count())
+            }
+        };
+        index.note_unlinked_search(unlinked_count);
         Some(NearestSearch {
             table: request.table,
             index: index.index,
             generation: index.generation,
             matching_count,
             count: request.count,
-            search: match matching {
-                None if walks_small_graphs => Search::walk(graph, code, beam),
-                matching => Search::new(graph, code, beam, matching),
-            },
+            search,
+            own,
+            handed_out: Vec::new(),
+            set,
+            noted_cost: all.walk_cost(beam),
             found: VecDeque::new(),
             is_searched: false,
             at: None,
@@ -102,34 +143,75 @@ impl NearestSearch {
         let Some(nodes) = index.whole().filter(|_| index.generation == self.generation) else {
             return NextNearest::Lost;
         };
+        self.go_on_among_all(index, nodes);
+        let own = self
+            .own
+            .as_ref()
+            .and_then(|own| index.filters.own_graph(own.graph));
+        let graph = own.map_or(&nodes.graph, |own| &own.graph);
         loop {
             while let Some(near) = self.found.pop_front() {
-                let found = nodes.rows.get(near.node);
-                if found.expires_at_s <= now_s || !nodes.graph.is_live(near.node) {
-                    continue;
+                let node = own.map_or(near.node, |own| own.node(near.node));
+                if let Some(row) = self.row_of(nodes, node, now_s) {
+                    return row;
                 }
-                self.at = Some(near.node);
-                let (key, clustering) = found.row;
-                return NextNearest::Row {
-                    token: token_of(key),
-                    key: key.to_vec(),
-                    clustering: clustering.to_vec(),
-                };
             }
             if self.is_searched {
-                self.search.widen(&nodes.graph);
+                self.search.widen(graph);
                 self.is_searched = false;
             }
-            if !self.search.step(&nodes.graph, units_left) {
+            if !self.search.step(graph, units_left) {
                 return NextNearest::Paused;
             }
             self.is_searched = true;
             let least = std::mem::take(&mut self.count);
-            self.found.extend(self.search.take_found(&nodes.graph, least));
+            self.found.extend(self.search.take_found(graph, least));
             if self.found.is_empty() {
-                let is_everything = self.search.has_taken_all(&nodes.graph);
+                let is_everything = self.search.has_taken_all(graph);
                 return NextNearest::End { is_everything };
             }
+            self.note_detours(index);
+        }
+    }
+
+    /// Searches the graph of all if the other one was given up.
+    fn go_on_among_all(&mut self, index: &VectorIndex, nodes: &Nodes) {
+        let is_given_up = |own: &mut OwnSearch| index.filters.own_graph(own.graph).is_none();
+        if let Some(own) = self.own.take_if(is_given_up) {
+            self.search = Search::new(&nodes.graph, own.code, own.beam, None);
+            self.found.clear();
+            self.is_searched = false;
+            self.handed_out = own.handed_out;
+        }
+    }
+
+    /// The row of a node that was found, if it may have that vector and was not handed out.
+    fn row_of(&mut self, nodes: &Nodes, node: u32, now_s: u32) -> Option<NextNearest> {
+        let found = nodes.rows.get(node);
+        let is_there = found.expires_at_s > now_s && nodes.graph.is_live(node);
+        if !is_there || self.handed_out.contains(&node) {
+            return None;
+        }
+        if let Some(own) = &mut self.own {
+            own.handed_out.push(node);
+        }
+        self.at = Some(node);
+        let (key, clustering) = found.row;
+        Some(NextNearest::Row {
+            token: token_of(key),
+            key: key.to_vec(),
+            clustering: clustering.to_vec(),
+        })
+    }
+
+    /// Tells the set what it would have saved to have a graph of its own.
+    fn note_detours(&mut self, index: &VectorIndex) {
+        let cost = self.search.cost();
+        if let Some(set) = self.set.filter(|_| self.search.takes_detours())
+            && let Some(more) = cost.checked_sub(self.noted_cost)
+        {
+            self.noted_cost = cost;
+            index.note_detours(set, more);
         }
     }
 
@@ -145,6 +227,9 @@ impl NearestSearch {
 
     /// Memory held.
     pub fn memory_bytes(&self) -> usize {
-        self.search.memory_bytes() + self.found.capacity() * size_of::<Near>()
+        let handed_out = self.own.as_ref().map_or(&self.handed_out, |own| &own.handed_out);
+        self.search.memory_bytes()
+            + self.found.capacity() * size_of::<Near>()
+            + handed_out.capacity() * size_of::<u32>()
     }
 }

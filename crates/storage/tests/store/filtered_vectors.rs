@@ -84,6 +84,42 @@ impl Indexed {
         }
     }
 
+    /// The next rows that a search hands out.
+    fn hand_out(&mut self, search: &mut NearestSearch, count_max: usize) -> Vec<Row> {
+        let (mut rows, now_s) = (Vec::new(), self.now_s);
+        while rows.len() < count_max {
+            match self.store().next_nearest(search, now_s, &mut { 1_000 }) {
+                NextNearest::Row { key, clustering, .. } => rows.push((key, clustering)),
+                NextNearest::Paused => {}
+                NextNearest::End { .. } => break,
+                NextNearest::Lost => panic!("the index is there"),
+            }
+        }
+        rows
+    }
+
+    /// The first rows that a search hands out.
+    fn first_among(&mut self, query: &[f32], predicates: &[IndexPredicate], count: usize) -> Vec<Row> {
+        let mut search = self.begin(query, predicates).unwrap();
+        self.hand_out(&mut search, count)
+    }
+
+    /// Units that it takes to hand out the first ten rows of searches.
+    fn units_of(&mut self, queries: &[Vec<f32>], predicates: &[IndexPredicate]) -> u64 {
+        let mut units = 0;
+        for query in queries {
+            let mut search = self.begin(query, predicates).unwrap();
+            let (mut rows, now_s) = (0, self.now_s);
+            while rows < 10 {
+                let mut left = 1_000;
+                let next = self.store().next_nearest(&mut search, now_s, &mut left);
+                rows += u32::from(matches!(next, NextNearest::Row { .. }));
+                units += 1_000 - u64::from(left);
+            }
+        }
+        units
+    }
+
     /// The rows with a vector that have such numbers and such a first clustering column.
     fn matching(&mut self, accepts: impl Fn(i32, i32) -> bool) -> BTreeSet<Row> {
         let table = Arc::clone(&self.table);
@@ -127,10 +163,14 @@ impl Indexed {
 
 #[test]
 fn no_row_that_matches_is_missing_through_everything_that_happens() {
-    for seed in 0..12 {
+    let mut by_own_graphs = 0;
+    for seed in 0..16 {
         let mut random = Random::new(seed);
         let mut sample = Sample::descriptors(DIMENSION, 5, seed);
-        let mut node = Indexed::start(true, StoreOptions::default());
+        let mut node = match seed % 4 {
+            0 => Indexed::start_usual(&[]),
+            _ => Indexed::start(true, StoreOptions::default()),
+        };
         for round in 0..150 {
             let (key, row) = (key_of(random.below(12)), random.below(20) as i32);
             let number = random.below(4) as i32;
@@ -178,22 +218,27 @@ fn no_row_that_matches_is_missing_through_everything_that_happens() {
                 node.gather(&of_both, EVERYTHING);
                 node.gather(std::slice::from_ref(&of_range), EVERYTHING);
             }
+            by_own_graphs += node.store().vector_filter_graphs();
             node.check_matching_found(&[of_number], |other, _| other == number, &when);
             node.check_matching_found(&of_both, |other, c1| other == number && c1 == row, &when);
             node.check_matching_found(&[of_range], |other, _| (1..3).contains(&other), &when);
         }
     }
+    assert!(by_own_graphs > 100, "{by_own_graphs}");
 }
 
 fn numbered(rows: i32) -> (Indexed, Sample) {
+    numbered_on(Indexed::start(true, StoreOptions::default()), rows)
+}
+
+fn numbered_on(mut node: Indexed, rows: i32) -> (Indexed, Sample) {
     let mut sample = Sample::descriptors(DIMENSION, 5, 7);
-    let mut node = Indexed::start(true, StoreOptions::default());
     for row in 0..rows {
         let vector = node.vector_cell(Some(&sample.vector()), 1, 0);
         let cells = vec![number_cell(row % 10, 1), vector];
         node.write_cells(&key_of((row / 50) as u64), row % 50, cells, 1);
     }
-    node.tend(10_000);
+    node.tend(usize::MAX);
     (node, sample)
 }
 
@@ -291,4 +336,96 @@ fn of_two_vectors_of_one_timestamp_either_leads_to_the_row() {
             assert!(found.len() < 40, "{}", found.len());
         }
     }
+}
+
+/// Of a million vectors a tenth took six times the comparisons of all, again and again.
+#[test]
+fn filters_by_which_one_searches_often_have_graphs_of_their_own() {
+    // Two changes each: no more than a graph may have that are not linked.
+    const COUNT: u64 = 100;
+    let node = Indexed::start_usual(&[
+        ("maximum_node_connections", "6"),
+        ("construction_beam_width", "12"),
+        ("search_beam_width", "15"),
+    ]);
+    let (mut node, mut sample) = numbered_on(node, 50_000);
+    let predicate = [node.predicate(NUMBER, 3)];
+    node.gather(&predicate, EVERYTHING);
+    let queries: Vec<_> = (0..COUNT).map(|_| sample.vector()).collect();
+    let before = node.units_of(&queries, &predicate);
+    assert_eq!(
+        node.store().vector_filter_graphs(),
+        0,
+        "it would cost more than it saved"
+    );
+    let mut asked = queries.len();
+    while node.store().vector_filter_graphs() == 0 {
+        node.units_of(&queries, &predicate);
+        node.tend(1);
+        asked += queries.len();
+        assert!(asked < 20_000);
+    }
+    assert!(asked > 1_000, "{asked}");
+    node.tend(usize::MAX);
+    let after = node.units_of(&queries, &predicate);
+    assert!(after < before / 2, "{before} before, {after} after");
+    // A row of 3, one of 5 that becomes one of 3, and one of 3 that is deleted.
+    let row_of = |number: u64, c1: i32| (key_of(number), packed(&[c1, 0]));
+    let mut again = Sample::descriptors(DIMENSION, 5, 7);
+    let there: Vec<_> = (0..COUNT as usize * 50).map(|_| again.vector()).collect();
+    for number in 0..COUNT {
+        let cells = vec![
+            number_cell(3, 2),
+            node.vector_cell(Some(&queries[number as usize]), 2, 0),
+        ];
+        node.write_cells(&key_of(2_000 + number), 0, cells, 2);
+        node.write_cells(&key_of(number), 5, vec![number_cell(3, 2)], 2);
+        node.delete(&key_of(number), 3, 2);
+    }
+    for (number, query) in queries.iter().enumerate() {
+        let found = node.first_among(query, &predicate, 10);
+        assert!(
+            found.contains(&row_of(2_000 + number as u64, 0)),
+            "written: {number}"
+        );
+        let is_deleted = |row: &Row| (0..COUNT).any(|number| *row == row_of(number, 3));
+        assert!(!found.iter().any(is_deleted));
+        let found = node.first_among(&there[number * 50 + 5], &predicate, 10);
+        assert!(found.contains(&row_of(number as u64, 5)), "now of 3: {number}");
+    }
+    node.tend(usize::MAX);
+    assert!(node.units_of(&queries, &predicate) < before / 2);
+    assert_eq!(node.store().vector_filter_graphs(), 1);
+}
+
+#[test]
+fn graphs_of_filters_are_given_up_for_memory_that_an_index_needs() {
+    let options = StoreOptions {
+        vector_bytes_max: 3 << 19,
+        ..StoreOptions::default()
+    };
+    let (mut node, mut sample) = numbered_on(Indexed::start(true, options), 1_000);
+    let predicate = [node.predicate(NUMBER, 3)];
+    node.gather(&predicate, EVERYTHING);
+    node.tend(usize::MAX);
+    assert_eq!(node.store().vector_filter_graphs(), 1);
+    let query = sample.vector();
+    let mut search = node.begin(&query, &predicate).unwrap();
+    let first = node.hand_out(&mut search, 20);
+    let mut number = 1_000;
+    while node.store().vector_filter_graphs() == 1 {
+        let vector = node.vector_cell(Some(&sample.vector()), 2, 0);
+        node.write_cells(&key_of(number), 0, vec![number_cell(5, 2), vector], 2);
+        node.tend(1);
+        number += 1;
+        assert!(number < 50_000);
+    }
+    let when = "given up";
+    node.check_matching_found(&predicate, |number, _| number == 3, when);
+    // A search that had begun goes on among all.
+    let rest = node.hand_out(&mut search, usize::MAX);
+    let handed: BTreeSet<&Row> = first.iter().chain(&rest).collect();
+    assert_eq!(handed.len(), first.len() + rest.len(), "each once");
+    let there = node.matching(|number, _| number == 3);
+    assert!(there.iter().all(|row| handed.contains(row)), "{when}");
 }

@@ -49,7 +49,8 @@ pub struct Indexed {
     pub now_s: u32,
 }
 
-fn schema(has_index: bool) -> Schema {
+/// `options` are those of the index of vectors.
+fn schema(has_index: bool, options: &[(&str, &str)]) -> Schema {
     let mut table = table::table(TableParams::default());
     for column in &mut table.columns {
         if column.id == TEXT {
@@ -58,7 +59,11 @@ fn schema(has_index: bool) -> Schema {
     }
     if has_index {
         let mut index = index(1, "v_idx", TEXT, IndexTarget::Simple);
-        index.options = BTreeMap::from([("similarity_function".to_owned(), "euclidean".to_owned())]);
+        let euclidean = [("similarity_function", "euclidean")];
+        let options = euclidean.iter().chain(options);
+        index.options = options
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         table.add_index(index);
         // What searches may be narrowed by.
         table.add_index(table::index(2, "number_idx", NUMBER, IndexTarget::Simple));
@@ -69,7 +74,19 @@ fn schema(has_index: bool) -> Schema {
 
 impl Indexed {
     pub fn start(has_index: bool, options: StoreOptions) -> Self {
-        let schema = schema(has_index);
+        let options = StoreOptions {
+            walks_small_graphs: true,
+            ..options
+        };
+        Indexed::start_as_is(schema(has_index, &[]), options)
+    }
+
+    /// With these options of the index of vectors, and those of users of the store.
+    pub fn start_usual(options: &[(&str, &str)]) -> Self {
+        Indexed::start_as_is(schema(true, options), StoreOptions::default())
+    }
+
+    fn start_as_is(schema: Schema, options: StoreOptions) -> Self {
         let table = Arc::clone(schema.tables().next().unwrap());
         let mut node = Indexed {
             disk: Arc::new(SimulatedDisk::new(9)),
@@ -77,10 +94,7 @@ impl Indexed {
             table,
             schema,
             store: None,
-            options: StoreOptions {
-                walks_small_graphs: true,
-                ..options
-            },
+            options,
             now_s: START_S as u32,
         };
         node.open();
@@ -97,7 +111,7 @@ impl Indexed {
     }
 
     fn alter(&mut self, has_index: bool) {
-        self.schema = schema(has_index);
+        self.schema = schema(has_index, &[]);
         self.table = Arc::clone(self.schema.tables().next().unwrap());
         let schema = self.schema.clone();
         self.store().set_schema(&schema);

@@ -224,6 +224,9 @@ pub struct VectorsArguments {
     queries: u32,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Ask for tenths of the rows for so long, and measure again.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    asked_s: u32,
     #[arg(long)]
     json: bool,
 }
@@ -235,6 +238,7 @@ impl VectorsArguments {
             dimension: self.dimension,
             queries: self.queries,
             seed: self.seed,
+            asked_s: self.asked_s,
         };
         report(vectors::run(&options), self.json)
     }
