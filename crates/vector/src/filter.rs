@@ -19,7 +19,10 @@ use crate::near::NodeSet;
 /// So many nodes a walk compares for each that its beam is wide, or looks at the neighbours of.
 const COMPARED_PER_BEAM: u64 = 40;
 
-/// Nodes that a walk compares in the time of linking one, for each that the construction beam is wide.
+/// The same of a walk over all nodes of a graph, which has nothing to pass over.
+const WALKED_PER_BEAM: u64 = 20;
+
+/// So many a walk compares in the time of linking a node, for each that the construction beam is wide.
 const LINKED_PER_BEAM: u64 = 16;
 
 /// Nodes that are compared in their order in the time of one to which a path leads.
@@ -33,6 +36,10 @@ const ROUTES_SHARE_MIN: f64 = 0.15;
 
 /// Share of all nodes from which on a beam is as wide as without filter, for a walk from one node that is looked for to the next.
 const DETOURS_SHARE_FULL: f64 = 0.25;
+
+/// Nodes looked for from which on the beam of such a walk is wider still, and by which power of how many there are: the longer the way, the more of it is lost.
+const DETOURS_COUNT_USUAL: f64 = 30_000.0;
+const DETOURS_COUNT_POWER: f64 = 0.75;
 
 /// Beam of a walk that looks at what is nearest to the query: a tenth of what a walk with detours costs.
 const PROBE_BEAM: usize = 24;
@@ -76,7 +83,7 @@ impl Filter {
         let share = count as f64 / f64::from(graph.len().max(1));
         let (walk, walk_beam) = match share >= ROUTES_SHARE_MIN {
             true => (Way::Routes, beam),
-            false => (Way::Detours, detours_beam(share, beam)),
+            false => (Way::Detours, detours_beam(share, count, beam)),
         };
         let (way, first_beam) = match walk {
             _ if count <= scanned_max(walk_beam) => (Way::Scan, beam),
@@ -108,7 +115,10 @@ impl Filter {
         let is_about_the_query = looked_for as f64 >= nearest as f64 * PROBED_SHARE_MIN;
         let (way, beam) = match is_about_the_query {
             true => (Way::Routes, self.beam),
-            false => (Way::Detours, detours_beam(self.share, self.beam)),
+            false => {
+                let count = u64::from(self.nodes.count());
+                (Way::Detours, detours_beam(self.share, count, self.beam))
+            }
         };
         self.way = way;
         beam
@@ -137,7 +147,7 @@ impl Filter {
 impl Graph {
     /// Likely cost, as of [`Search::cost`](crate::Search::cost), of a walk with this beam over a graph of all that are looked for.
     pub fn walk_cost(&self, beam: usize) -> u64 {
-        beam as u64 * COMPARED_PER_BEAM
+        beam as u64 * WALKED_PER_BEAM
     }
 
     /// Likely cost of linking so many nodes.
@@ -151,8 +161,10 @@ pub(crate) fn scanned_max(beam: usize) -> u64 {
     beam as u64 * COMPARED_PER_BEAM * SCANNED_PER_COMPARED
 }
 
-/// The beam of a walk with detours.
-fn detours_beam(share: f64, beam: usize) -> usize {
+/// The beam of a walk with detours to so many nodes.
+fn detours_beam(share: f64, count: u64, beam: usize) -> usize {
     // Below a thousandth it makes no difference: they are compared one by one.
-    (beam as f64 * DETOURS_SHARE_FULL / share.max(1e-3)) as usize
+    let by_share = beam as f64 * DETOURS_SHARE_FULL / share.max(1e-3);
+    let by_count = (count as f64 / DETOURS_COUNT_USUAL).powf(DETOURS_COUNT_POWER);
+    (by_share * by_count.max(1.0)) as usize
 }

@@ -16,6 +16,10 @@ const TAKEN_OVER_PER_STEP: u32 = 64;
 /// It is searched once so few of its nodes are not linked: they are gone through one by one.
 const UNLINKED_MAX: u32 = 256;
 
+/// How much wider the beam of a search is than one of all: those of a set lie farther apart, so that with the same beam fewer of the nearest are
+/// met.
+pub(super) const BEAM_TIMES: usize = 2;
+
 /// By which searches find the graph that they began with, as long as it is not given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnGraphNumber(pub u64);

@@ -9,7 +9,7 @@ use helenus_vector::{Graph, Near, Search};
 
 use super::filters::{Narrowed, SetNumber};
 use super::index::{Nodes, VectorIndex};
-use super::own_graph::OwnGraphNumber;
+use super::own_graph::{BEAM_TIMES, OwnGraphNumber};
 
 /// A query for the nearest rows, as far as one shard knows it.
 #[derive(Clone, Copy, Debug)]
@@ -92,13 +92,14 @@ impl NearestSearch {
         let all = &nodes.graph;
         let code = all.encode(request.vector);
         let beam = all.search_beam(request.count);
-        let among_all = |graph: &Graph, code| match walks_small_graphs {
+        let own_beam = beam * BEAM_TIMES;
+        let among_all = |graph: &Graph, code, beam| match walks_small_graphs {
             true => Search::walk(graph, code, beam),
             false => Search::new(graph, code, beam, None),
         };
         let (mut own, mut set) = (None, None);
         let (search, matching_count, unlinked_count) = match index.filters.narrow(request.predicates, all) {
-            Narrowed::No => (among_all(all, code), all.live_count(), all.unlinked_count()),
+            Narrowed::No => (among_all(all, code, beam), all.live_count(), all.unlinked_count()),
             Narrowed::To(matching, of) => {
                 set = of;
                 let count = matching.count();
@@ -113,7 +114,11 @@ impl NearestSearch {
                     handed_out: Vec::new(),
                 });
                 let graph = &graph.graph;
-                (among_all(graph, code), graph.len(), graph.unlinked_count())
+                (
+                    among_all(graph, code, own_beam),
+                    graph.len(),
+                    graph.unlinked_count(),
+                )
             }
         };
         index.note_unlinked_search(unlinked_count);
@@ -127,7 +132,7 @@ impl NearestSearch {
             own,
             handed_out: Vec::new(),
             set,
-            noted_cost: all.walk_cost(beam),
+            noted_cost: all.walk_cost(own_beam),
             found: VecDeque::new(),
             is_searched: false,
             at: None,
