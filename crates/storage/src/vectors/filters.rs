@@ -63,9 +63,11 @@ pub(crate) struct FilterSet {
     /// By how much searches have cost more than over a graph of its own.
     detours_cost: Cell<u64>,
     own: Option<OwnGraph>,
+    /// True once its graph has made room for something else: another one has to become worth it first.
+    has_made_room: bool,
 }
 
-/// What a search is narrowed to.
+/// Nodes that a search is narrowed to.
 #[derive(Debug)]
 pub(crate) enum Narrowed<'s> {
     /// Nothing is known of its predicates.
@@ -79,7 +81,7 @@ pub(crate) enum Narrowed<'s> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SetNumber(u64);
 
-/// What graphs of sets may take.
+/// Bounds of the memory of graphs of sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnGraphLimits {
     /// Memory that is left to indexes of vectors.
@@ -274,6 +276,7 @@ impl FilterSet {
             asked_at: 0,
             detours_cost: Cell::new(0),
             own: None,
+            has_made_room: false,
         }
     }
 
@@ -292,11 +295,13 @@ impl FilterSet {
         let is_worth_it = || self.detours_cost.get() >= all.linking_cost(self.nodes.count());
         // What cost nothing is not worth anything, not even a set of no nodes.
         let is_asked_for = || self.detours_cost.get() > 0 && is_worth_it();
-        self.own.is_none() && self.is_whole() && (is_eager || is_asked_for())
+        let is_made_at_once = is_eager && !self.has_made_room;
+        self.own.is_none() && self.is_whole() && (is_made_at_once || is_asked_for())
     }
 
     fn forget_own_graph(&mut self) -> Option<OwnGraph> {
         self.detours_cost.set(0);
+        self.has_made_room |= self.own.is_some();
         self.own.take()
     }
 

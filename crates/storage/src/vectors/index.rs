@@ -30,7 +30,7 @@ pub(crate) struct VectorIndex {
     pub filters: FilterSets,
     /// Changes whenever nodes get other numbers.
     pub generation: u64,
-    /// What searches have cost more for links that were not there, less the units that linking has had since.
+    /// Units that searches have cost more for links that were not there, less the units that linking has had since.
     owed_units: Cell<u64>,
 }
 

@@ -40,7 +40,7 @@ pub struct NearestSearch {
     handed_out: Vec<u32>,
     /// The set that it is narrowed to in the graph of all.
     set: Option<SetNumber>,
-    /// What of its cost is known to the set, or is not to be.
+    /// Part of its cost that is known to the set, or is not to be.
     noted_cost: u64,
     /// Found, and not handed out yet; the nearest first.
     found: VecDeque<Near>,

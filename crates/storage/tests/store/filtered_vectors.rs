@@ -338,7 +338,7 @@ fn of_two_vectors_of_one_timestamp_either_leads_to_the_row() {
     }
 }
 
-/// Of a million vectors a tenth took six times the comparisons of all, again and again.
+/// A tenth of a million vectors took six times the comparisons of all, again and again.
 #[test]
 fn filters_by_which_one_searches_often_have_graphs_of_their_own() {
     // Two changes each: no more than a graph may have that are not linked.
@@ -428,4 +428,30 @@ fn graphs_of_filters_are_given_up_for_memory_that_an_index_needs() {
     assert_eq!(handed.len(), first.len() + rest.len(), "each once");
     let there = node.matching(|number, _| number == 3);
     assert!(there.iter().all(|row| handed.contains(row)), "{when}");
+}
+
+/// A shard without memory for the graph of a set made it and gave it up, again and again, and did nothing else.
+#[test]
+fn a_graph_that_took_too_much_memory_is_not_tried_again_at_once() {
+    let bytes = numbered(100).0.store().vector_bytes();
+    let options = StoreOptions {
+        // Even a graph of few has room for as many as this one.
+        vector_bytes_max: bytes * 21 / 20,
+        ..StoreOptions::default()
+    };
+    let (mut node, mut sample) = numbered_on(Indexed::start(true, options), 100);
+    let predicate = [node.predicate(C1, 13)];
+    node.gather(&predicate, EVERYTHING);
+    let mut begun = 0;
+    for _ in 0..1_000 {
+        let before = node.store().vector_filter_graphs();
+        let _ = node.store().tend_vectors();
+        begun += node.store().vector_filter_graphs().saturating_sub(before);
+    }
+    assert_eq!(begun, 1);
+    assert_eq!(node.store().vector_filter_graphs(), 0);
+    assert!(
+        node.begin(&sample.vector(), &predicate).is_some(),
+        "the index is kept"
+    );
 }
