@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use helenus_cql::ast::{OrderDirection, OrderingExpression, Select, Selection, Term};
+use helenus_cql::ast::{OrderDirection, OrderingExpression, Select, SelectItem, Selection, Term};
 use helenus_schema::{ClusteringOrder, ColumnId, ColumnKind, ColumnMetadata, TableMetadata};
 use helenus_types::CqlType;
 use helenus_types::json::quoted_json_name;
@@ -78,7 +78,8 @@ fn planned(scope: StatementScope<'_>, select: &Select) -> Result<SelectPlan, Cql
         uses_indexes: true,
         nearest: nearest.as_ref().map(Nearest::column),
     };
-    let clause = WhereClause::prepare(&terms, &select.relations, rules)?;
+    let clause = WhereClause::prepare(&terms, &select.relations, rules)
+        .map_err(|refusal| refusal_of_selectors(scope, &select.selection).unwrap_or(refusal))?;
     let (expressions, columns) = match select.json {
         true => selected_json(&typing, select)?,
         false => selected(&typing, select)?,
@@ -195,6 +196,49 @@ fn selects_only_statics(typing: &Typing<'_>, selection: &Selection) -> Result<bo
         && kinds
             .iter()
             .all(|kind| matches!(kind, ColumnKind::Static | ColumnKind::PartitionKey)))
+}
+
+/// The refusal of a select clause that comes before any of the WHERE clause: Cassandra looks for functions by their arguments where it
+/// asks whether selectors are of static columns. It does so of each in turn until it has met one that is, and once more until one that
+/// is neither that nor of the partition key.
+fn refusal_of_selectors(scope: StatementScope<'_>, selection: &Selection) -> Option<CqlError> {
+    let table = scope.table;
+    let Selection::Items(items) = selection else {
+        return None;
+    };
+    if table.static_count == 0 {
+        return None;
+    }
+    let has = |item: &SelectItem, is_looked_for: &dyn Fn(ColumnKind) -> bool| {
+        let term = RawTerm::from(&item.selector);
+        let names = term.column_names().into_iter();
+        let mut columns = names.filter_map(|name| table.column(name));
+        columns.any(|column| is_looked_for(column.kind))
+    };
+    let is_static = |kind| kind == ColumnKind::Static;
+    let is_of_rows = |kind| matches!(kind, ColumnKind::Regular | ColumnKind::Clustering);
+    let first_of_rows = items.iter().position(|item| has(item, &is_of_rows));
+    let looked_at = items
+        .iter()
+        .position(|item| has(item, &is_static))
+        .and_then(|first_static| Some(first_static.max(first_of_rows?)));
+    let unused = RefCell::new(SelectionScope::default());
+    let typing = Typing::selectors(scope, &unused);
+    let mut looked_at = items.iter().take(looked_at.map_or(items.len(), |last| last + 1));
+    looked_at.find_map(|item| refusal_of_calls(&typing, &RawTerm::from(&item.selector)))
+}
+
+/// The same of the first call in a term: casts, elements and fields are looked at later.
+fn refusal_of_calls(typing: &Typing<'_>, term: &RawTerm) -> Option<CqlError> {
+    match term {
+        RawTerm::Function { .. } | RawTerm::Arithmetic { .. } | RawTerm::Negation(_) => {
+            typing.select(term, None).err()
+        }
+        _ => {
+            let mut parts = term.parts().into_iter();
+            parts.find_map(|part| refusal_of_calls(typing, part))
+        }
+    }
 }
 
 type OrderedColumn<'a> = (&'a ColumnMetadata, bool);

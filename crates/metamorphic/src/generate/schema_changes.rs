@@ -51,7 +51,14 @@ fn add_field(chance: &Chance, subject: &mut Subject) -> Vec<String> {
         keys.iter()
             .any(|column| column.cql_type.references_user_type(name))
     };
-    let others: Vec<&String> = subject.types.iter().filter(|of| !is_in_keys(of)).collect();
+    // Cassandra leaves types as they were that are in vectors.
+    let is_left = |of: &str| {
+        let name = of.rsplit('.').next().unwrap_or(of);
+        let mut types = subject.table.columns.iter().map(|column| &column.cql_type);
+        subject.audience == Audience::Cassandra && types.any(|cql_type| is_in_vectors(cql_type, name))
+    };
+    let others = subject.types.iter().filter(|of| !is_in_keys(of) && !is_left(of));
+    let others: Vec<&String> = others.collect();
     if others.is_empty() {
         return Vec::new();
     }
@@ -62,6 +69,13 @@ fn add_field(chance: &Chance, subject: &mut Subject) -> Vec<String> {
         "ALTER TYPE {of} ADD added_{} {cql_type}",
         subject.fields_added
     )]
+}
+
+fn is_in_vectors(cql_type: &CqlType, user_type: &str) -> bool {
+    match cql_type {
+        CqlType::Vector { element, .. } => element.references_user_type(user_type),
+        _ => cql_type.sub_types().any(|part| is_in_vectors(part, user_type)),
+    }
 }
 
 fn drop_column(chance: &Chance, subject: &mut Subject, timestamps: &mut Timestamps) -> Vec<String> {
