@@ -78,8 +78,7 @@ fn planned(scope: StatementScope<'_>, select: &Select) -> Result<SelectPlan, Cql
         uses_indexes: true,
         nearest: nearest.as_ref().map(Nearest::column),
     };
-    let clause = WhereClause::prepare(&terms, &select.relations, rules)
-        .map_err(|refusal| refusal_of_selectors(scope, &select.selection).unwrap_or(refusal))?;
+    let clause = where_clause(scope, select, rules)?;
     let (expressions, columns) = match select.json {
         true => selected_json(&typing, select)?,
         false => selected(&typing, select)?,
@@ -196,6 +195,15 @@ fn selects_only_statics(typing: &Typing<'_>, selection: &Selection) -> Result<bo
         && kinds
             .iter()
             .all(|kind| matches!(kind, ColumnKind::Static | ColumnKind::PartitionKey)))
+}
+
+fn where_clause(
+    scope: StatementScope<'_>,
+    select: &Select,
+    rules: WhereRules,
+) -> Result<WhereClause, CqlError> {
+    let clause = WhereClause::prepare(&Typing::terms(scope), &select.relations, rules);
+    clause.map_err(|refusal| refusal_of_selectors(scope, &select.selection).unwrap_or(refusal))
 }
 
 /// The refusal of a select clause that comes before any of the WHERE clause: Cassandra looks for functions by their arguments where it
