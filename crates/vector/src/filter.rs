@@ -37,7 +37,8 @@ const ROUTES_SHARE_MIN: f64 = 0.15;
 /// Share of all nodes from which on a beam is as wide as without filter, for a walk from one node that is looked for to the next.
 const DETOURS_SHARE_FULL: f64 = 0.25;
 
-/// Nodes looked for from which on the beam of such a walk is wider still, and by which power of how many there are: the longer the way, the more of it is lost.
+/// Nodes looked for from which on the beam of such a walk is wider still, and by which power of how many there are: of more that are near
+/// more are lost on the way.
 const DETOURS_COUNT_USUAL: f64 = 30_000.0;
 const DETOURS_COUNT_POWER: f64 = 0.75;
 

@@ -144,21 +144,19 @@ impl FilterSets {
                 return false;
             }
         }
-        let wanting = self
-            .sets
-            .iter()
-            .position(|set| set.wants_own_graph(&all.graph, limits.is_eager));
-        let Some(wanting) = wanting.filter(|set| self.has_room(*set, all, limits)) else {
-            return true;
-        };
-        self.graphs_begun += 1;
-        let number = OwnGraphNumber(self.graphs_begun);
-        self.sets[wanting].own = Some(OwnGraph::begin(number, &all.graph));
-        false
+        for set in 0..self.sets.len() {
+            let is_wanted = self.sets[set].wants_own_graph(&all.graph, limits.is_eager);
+            if is_wanted && self.has_room(set, all, limits) {
+                self.graphs_begun += 1;
+                let number = OwnGraphNumber(self.graphs_begun);
+                self.sets[set].own = Some(OwnGraph::begin(number, &all.graph));
+                return false;
+            }
+        }
+        true
     }
 
-    /// Returns whether there is memory for the graph of a set; makes room by one that was not asked for in all the time in which this one
-    /// became worth it.
+    /// Returns whether there is memory for the graph of a set; makes room by one that was not asked for since this set was begun.
     fn has_room(&mut self, set: usize, all: &Nodes, limits: OwnGraphLimits) -> bool {
         let (count, begun_at) = (self.sets[set].nodes.count() as usize, self.sets[set].number.0);
         let bytes = all.graph.memory_bytes() / (all.graph.len() as usize).max(1) * count;

@@ -1,7 +1,7 @@
 //! A graph of the nodes of one set alone, over which searches go that are narrowed to it again and again.
 //!
-//! In the graph of all, paths between nodes that are looked for lead over those that are not, the more of them the fewer are looked for: of a million vectors a
-//! tenth took six times the comparisons of all. Filters by which one searches often are given links of their own
+//! In the graph of all, paths between nodes that are looked for lead over those that are not, the more of them the fewer are looked for:
+//! a tenth of a million vectors took six times the comparisons of all. Filters by which one searches often are given links of their own
 //! (as Qdrant's payload indexes are), and a search over those is one of a smaller graph.
 //!
 //! - It is made once searches of the set have cost as much more than others as linking its nodes does. So it never costs
@@ -16,8 +16,8 @@ const TAKEN_OVER_PER_STEP: u32 = 64;
 /// It is searched once so few of its nodes are not linked: they are gone through one by one.
 const UNLINKED_MAX: u32 = 256;
 
-/// How much wider the beam of a search is than one of all: those of a set lie farther apart, so that with the same beam fewer of the nearest are
-/// met.
+/// How much wider the beam of a search is than one of all: those of a set lie farther apart, so that the same beam meets fewer of the
+/// nearest.
 pub(super) const BEAM_TIMES: usize = 2;
 
 /// By which searches find the graph that they began with, as long as it is not given up.
