@@ -57,8 +57,11 @@ fn compares_alike(
         }
         _ => false,
     };
+    if !is_range {
+        return true;
+    }
     let collation = IndexedColumn::of(table, index).and_then(|column| column.collation());
-    !is_range || collation.is_none_or(|collation| !collation.changes_order())
+    collation.is_none_or(|collation| !collation.changes_order())
 }
 
 /// `None` where the index is of something else.
