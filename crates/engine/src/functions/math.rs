@@ -79,6 +79,10 @@ pub(super) fn execute(
     let result = match number {
         Number::Varint(_) | Number::Decimal(_) => of_big(kind, &number)?,
         Number::Integer(value) => of_integer(kind, value, cql_type),
+        // `Math.round` of a float is an int.
+        Number::Float(value) if kind == MathKind::Round => {
+            Number::Float(half_up(f64::from(value)) as i32 as f32)
+        }
         Number::Float(value) => Number::Float(of_double(kind, f64::from(value)) as f32),
         Number::Double(value) => Number::Double(of_double(kind, value)),
     };
@@ -103,8 +107,17 @@ fn of_double(kind: MathKind, value: f64) -> f64 {
         MathKind::Exponential => value.exp(),
         MathKind::Logarithm => value.ln(),
         MathKind::Logarithm10 => value.log10(),
-        // `Math.round`: half up, as an integer.
-        MathKind::Round => (value + 0.5).floor() as i64 as f64,
+        // `Math.round` of a double is a long.
+        MathKind::Round => half_up(value) as i64 as f64,
+    }
+}
+
+/// Adds a half to no number: the sum may be another one's.
+fn half_up(value: f64) -> f64 {
+    let floor = value.floor();
+    match value - floor >= 0.5 {
+        true => floor + 1.0,
+        false => floor,
     }
 }
 
