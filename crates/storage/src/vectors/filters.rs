@@ -156,7 +156,8 @@ impl FilterSets {
         true
     }
 
-    /// Returns whether there is memory for the graph of a set; makes room by one that was not asked for since this set was begun.
+    /// Returns whether there is memory for the graph of a set; makes room by those that were not asked for since this set was begun, if
+    /// that is enough.
     fn has_room(&mut self, set: usize, all: &Nodes, limits: OwnGraphLimits) -> bool {
         let (count, begun_at) = (self.sets[set].nodes.count() as usize, self.sets[set].number.0);
         let bytes = all.graph.memory_bytes() / (all.graph.len() as usize).max(1) * count;
@@ -164,16 +165,25 @@ impl FilterSets {
             return false;
         }
         let bytes_max = all.memory_bytes() * OWN_GRAPHS_TIMES;
-        if limits.is_eager || self.own_graph_bytes() + bytes <= bytes_max {
-            return true;
-        }
-        let oldest = self
+        let mut missing = (self.own_graph_bytes() + bytes).saturating_sub(bytes_max);
+        let mut others: Vec<&mut FilterSet> = self
             .sets
             .iter_mut()
             .filter(|set| set.own.is_some() && set.asked_at < begun_at)
-            .min_by_key(|set| set.asked_at);
-        oldest.is_some_and(|oldest| oldest.forget_own_graph().is_some())
-            && self.own_graph_bytes() + bytes <= bytes_max
+            .collect();
+        let own_bytes = |set: &FilterSet| set.own.as_ref().map_or(0, OwnGraph::memory_bytes);
+        if others.iter().map(|set| own_bytes(set)).sum::<usize>() < missing {
+            return false;
+        }
+        others.sort_unstable_by_key(|set| set.asked_at);
+        for oldest in others {
+            if missing == 0 {
+                break;
+            }
+            missing = missing.saturating_sub(own_bytes(oldest));
+            oldest.forget_own_graph();
+        }
+        true
     }
 
     /// A search of a set has cost so much more than one over a graph of its own; whether one is being made.

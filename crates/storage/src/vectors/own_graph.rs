@@ -4,10 +4,10 @@
 //! a tenth of a million vectors took six times the comparisons of all. Filters by which one searches often are given links of their own
 //! (as Qdrant's payload indexes are), and a search over those is one of a smaller graph.
 //!
-//! - It is made once searches of the set have cost as much more than others as linking its nodes does. So it never costs
+//! - It is made once searches of the set have cost as much more than others as linking its nodes does. So to make it never costs
 //!   more than they did: to rent until one could have bought.
-//! - It has all that its set has, and what is added to the set afterwards. What was removed is passed over by whoever searches, who
-//!   looks at the graph of all.
+//! - It has all that its set has, and what is added to the set afterwards, which is linked in both: a quarter of it at most, then the
+//!   set is begun anew and its graph goes. What was removed is passed over by whoever searches, who looks at the graph of all.
 
 use helenus_vector::{Graph, Insertion, NodeSet};
 

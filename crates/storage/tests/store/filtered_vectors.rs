@@ -11,7 +11,7 @@ use helenus_rows::partition_range::PartitionRange;
 use helenus_schema::ColumnId;
 use helenus_storage::read::ReadCommand;
 use helenus_storage::read_state::{ReadProgress, ReadState};
-use helenus_storage::store::{FilterGathering, StoreOptions};
+use helenus_storage::store::{FilterGathering, StoreOptions, Tended};
 use helenus_storage::vectors::{NearestSearch, NextNearest};
 use helenus_vector::random::Random;
 use helenus_vector::sample::Sample;
@@ -428,6 +428,34 @@ fn graphs_of_filters_are_given_up_for_memory_that_an_index_needs() {
     assert_eq!(handed.len(), first.len() + rest.len(), "each once");
     let there = node.matching(|number, _| number == 3);
     assert!(there.iter().all(|row| handed.contains(row)), "{when}");
+}
+
+#[test]
+fn graphs_of_filters_take_no_more_memory_than_the_index() {
+    let (mut node, _) = numbered(1_000);
+    let bytes = node.store().vector_bytes();
+    let predicates: Vec<_> = (0..10).map(|number| node.predicate(NUMBER, number)).collect();
+    let begins = |node: &mut Indexed, predicate: &IndexPredicate| {
+        node.gather(std::slice::from_ref(predicate), EVERYTHING);
+        let begins = !matches!(node.store().tend_vectors(), Tended::Nothing);
+        node.tend(usize::MAX);
+        // And a piece of memory of each kind, which even a graph of few has.
+        assert!(node.store().vector_bytes() < 3 * bytes);
+        begins
+    };
+    for predicate in &predicates {
+        assert!(
+            begins(&mut node, predicate),
+            "those asked for longest ago make room"
+        );
+    }
+    let count = node.store().vector_filter_graphs();
+    assert!((2..5).contains(&count), "{count}");
+    assert!(
+        !begins(&mut node, &predicates[0]),
+        "it has to be worth it once more"
+    );
+    assert!(!begins(&mut node, &predicates[9]), "it has one");
 }
 
 /// A shard without memory for the graph of a set made it and gave it up, again and again, and did nothing else.
