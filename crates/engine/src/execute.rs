@@ -1,5 +1,6 @@
 //! Options and buffers for executing a statement.
 
+use helenus_index::IndexPredicate;
 use helenus_protocol::Consistency;
 use helenus_protocol::ProtocolVersion;
 use helenus_protocol::response::MetadataForm;
@@ -45,6 +46,8 @@ pub struct Scratch {
     pub(crate) clustering: Vec<u8>,
     pub(crate) update: Vec<u8>,
     pub(crate) slices: Vec<Slice>,
+    /// The one that was asked last, whose memory the next one takes.
+    pub(crate) predicate: Option<IndexPredicate>,
     pub(crate) rows_read: ReadBuffers,
     /// Update that a conditional statement writes.
     pub(crate) decided: Vec<u8>,

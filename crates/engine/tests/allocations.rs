@@ -5,7 +5,7 @@ mod node;
 
 use helenus_engine::Plan;
 use helenus_engine::modify::{ConditionalMember, ConditionalOutcome, ConditionalRequest};
-use helenus_engine::select::Direct;
+use helenus_engine::select::{Direct, DirectByIndex};
 use helenus_engine::term::BoundValues;
 use helenus_protocol::request::Value;
 use helenus_storage::read_state::ReadState;
@@ -64,6 +64,35 @@ fn a_prepared_point_read_answers_without_allocating() {
         let read = plan.direct(&values, &options, scratch).unwrap().unwrap();
         let done = read.execute(store, &mut ReadState::suspending(), &mut out);
         assert!(matches!(done.unwrap(), Direct::Done));
+        lengths.push(out.len());
+    };
+    run();
+    assert_eq!(allocations_of(&mut run), 0);
+    assert!(lengths[0] == lengths[1] && lengths[0] > 60);
+}
+
+/// There were thirty.
+#[test]
+fn a_prepared_read_by_an_index_answers_without_allocating() {
+    let mut shards = shards();
+    shards
+        .execute("CREATE INDEX ON t (a) USING 'sai'", &options(None))
+        .unwrap();
+    let row = "INSERT INTO t (k, c, a, b) VALUES (2, 3, 'c', 'b')";
+    shards.execute(row, &options(None)).unwrap();
+    let prepared = shards.prepare("SELECT * FROM t WHERE a = ?").unwrap();
+    let Plan::Select(plan) = &prepared.plan else {
+        panic!("not a SELECT")
+    };
+    let mut out = Vec::with_capacity(1 << 12);
+    let mut lengths = Vec::with_capacity(2);
+    let mut run = || {
+        out.clear();
+        let values = BoundValues::positional([Value::Bytes(b"c")]);
+        let (store, scratch) = (&mut shards.stores[0], &mut shards.scratch);
+        let options = options(Some(5_000));
+        let done = plan.execute_by_index(&values, &options, scratch, store, &mut out);
+        assert_eq!(done.unwrap(), DirectByIndex::Done);
         lengths.push(out.len());
     };
     run();

@@ -17,7 +17,7 @@ pub struct IndexPredicate {
 /// Terms whose rows are candidates, those of [`ANY_TERM`] besides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TermQuery {
-    Equal(Box<[u8]>),
+    Equal(Vec<u8>),
     /// Both included: the row tells whether its value is.
     Range {
         from: Option<Box<[u8]>>,
@@ -35,6 +35,17 @@ impl TermQuery {
         Self::of_term(term)
     }
 
+    /// Becomes [`equal`](Self::equal), in the memory that it has.
+    pub fn become_equal(&mut self, column: &IndexedColumn, value: &[u8]) {
+        let mut term = match std::mem::replace(self, TermQuery::All) {
+            TermQuery::Equal(term) => term,
+            TermQuery::Range { .. } | TermQuery::All => Vec::new(),
+        };
+        term.clear();
+        column.push_value_term(&mut term, value);
+        *self = Self::of_term(term);
+    }
+
     /// For a map that has a value under a key.
     pub fn entry(column: &IndexedColumn, key: &[u8], value: &[u8]) -> Self {
         let mut term = Vec::new();
@@ -45,7 +56,7 @@ impl TermQuery {
     fn of_term(term: Vec<u8>) -> Self {
         match term == ANY_TERM {
             true => TermQuery::All,
-            false => TermQuery::Equal(term.into()),
+            false => TermQuery::Equal(term),
         }
     }
 

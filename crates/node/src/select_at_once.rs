@@ -6,7 +6,7 @@
 
 use helenus_engine::CqlError;
 use helenus_engine::execute::QueryOptions;
-use helenus_engine::select::{SelectExecution, SelectPlan};
+use helenus_engine::select::{DirectByIndex, SelectExecution, SelectPlan};
 use helenus_engine::term::BoundValues;
 use helenus_protocol::Opcode;
 use helenus_protocol::frame::EnvelopeFlags;
@@ -47,6 +47,11 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<bool, CqlError> {
+        match self.try_by_index(statement, plan, values, options)? {
+            DirectByIndex::Done => return Ok(true),
+            DirectByIndex::Long => return Ok(false),
+            DirectByIndex::Unsuitable => {}
+        }
         let bound = plan.bind(values, options, 1)?;
         let mut execution = SelectExecution::of_bound(plan, values, options, bound);
         if !self.warnings_of(plan, &execution, options)?.is_empty() {
@@ -78,6 +83,28 @@ impl Shard {
             Ok::<_, CqlError>(true)
         })?;
         Ok(true)
+    }
+
+    /// Answers on the short way by an index, if that is open.
+    fn try_by_index(
+        &self,
+        statement: &Statement<'_>,
+        plan: &SelectPlan,
+        values: &BoundValues<'_>,
+        options: &QueryOptions<'_>,
+    ) -> Result<DirectByIndex, CqlError> {
+        let mut outcome = DirectByIndex::Unsuitable;
+        if !plan.may_be_direct_by_index() {
+            return Ok(outcome);
+        }
+        let scratch = &mut *self.scratch.borrow_mut();
+        let RequestContext { session, stream, .. } = statement.request;
+        session.try_respond(stream, EnvelopeFlags::NONE, Opcode::Result, |out| {
+            let store = &mut self.reader.counting_store();
+            outcome = plan.execute_by_index(values, options, scratch, store, out)?;
+            Ok::<_, CqlError>(outcome == DirectByIndex::Done)
+        })?;
+        Ok(outcome)
     }
 
     /// Returns whether all is on this shard, what is done for each partition is not, and the statement has been short.

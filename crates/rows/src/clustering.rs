@@ -92,6 +92,13 @@ impl Slice {
         }
     }
 
+    /// Returns whether the slice has every row there can be.
+    #[inline]
+    pub fn is_all(&self) -> bool {
+        let is_prefix_empty = self.start.prefix.is_empty() && self.end.prefix.is_empty();
+        is_prefix_empty && self.start.side == Side::Before && self.end.side == Side::After
+    }
+
     /// The whole of a prefix: one row, if it is a complete clustering key.
     pub fn covering(prefix: &[u8]) -> Self {
         Slice {

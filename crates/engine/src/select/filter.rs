@@ -244,8 +244,8 @@ impl FilterEffort {
         self.comparisons += u64::from(comparisons) * (1 + (value_bytes / BYTES_PER_COMPARISON) as u64);
     }
 
-    /// A vector of so many bytes was compared with another one.
-    pub fn add_vector(&mut self, bytes: usize) {
+    /// A value of so many bytes was compared with another one.
+    pub fn add_value(&mut self, bytes: usize) {
         self.add(1, bytes);
     }
 

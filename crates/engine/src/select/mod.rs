@@ -28,6 +28,7 @@ mod tombstones;
 
 mod computing;
 mod direct;
+mod direct_by_index;
 mod execution;
 mod grouping;
 mod one_row;
@@ -35,6 +36,7 @@ mod one_row;
 pub use bound::{BOUND_AT_ONCE_MAX, BoundSelect, InProducts};
 pub(crate) use bound::{JSON_BYTES_PER_VALUE, json_effort};
 pub use direct::{Direct, DirectRead};
+pub use direct_by_index::DirectByIndex;
 pub use execution::{SelectExecution, SelectProgress, TargetIndex};
 pub(crate) use filter::{Filter, FilterEffort, bind_filters};
 pub(crate) use one_row::ManyRows;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use helenus_index::IndexedColumn;
 use helenus_schema::{IndexId, TableMetadata, is_system_keyspace};
 use helenus_types::CqlType;
 
@@ -11,7 +12,7 @@ use super::row_view::FetchedColumn;
 use crate::clause::index_support::has_index;
 use crate::clause::restriction::Restriction;
 use crate::clause::where_clause::WhereClause;
-use crate::heap_bytes::{HeapBytes, flat_bytes};
+use crate::heap_bytes::{HeapBytes, allocation_bytes, flat_bytes};
 use crate::prepare::ResultMetadata;
 use crate::term::{AggregateCall, Expression};
 
@@ -52,6 +53,8 @@ pub struct SelectPlan {
     pub(super) writes_json: bool,
     /// The short way is open, whatever the values.
     pub(super) is_direct: bool,
+    /// Index of the short way by one; `None` where that is closed, whatever the values.
+    pub(super) short_index: Option<Box<IndexedColumn>>,
 }
 
 #[derive(Clone, Debug)]
@@ -170,6 +173,10 @@ impl HeapBytes for SelectPlan {
             + self.nearest.heap_bytes()
             + flat_bytes(&self.needed_indexes)
             + self.hints.heap_bytes()
+            + self
+                .short_index
+                .as_ref()
+                .map_or(0, |_| allocation_bytes(size_of::<IndexedColumn>()))
             + self.limit.heap_bytes()
             + self.per_partition_limit.heap_bytes()
     }

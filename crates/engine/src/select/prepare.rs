@@ -33,6 +33,7 @@ pub fn prepare_select(scope: StatementScope<'_>, select: &Select) -> Result<Sele
     };
     Ok(SelectPlan {
         is_direct: plan.allows_short_way(),
+        short_index: plan.short_index(),
         ..plan
     })
 }
@@ -93,7 +94,6 @@ fn planned(scope: StatementScope<'_>, select: &Select) -> Result<SelectPlan, Cql
     if let Some(nearest) = &mut nearest {
         nearest.slot = selection.borrow_mut().fetch(Fetched::Value(nearest.column.id));
     }
-    let decodes_json = scope.markers.borrow().decodes_json();
     let per_partition = select.per_partition_limit.as_ref();
     let per_partition_limit = limit(&terms, per_partition, "[per_partition_limit]")?;
     let limit = limit(&terms, select.limit.as_ref(), "[limit]")?;
@@ -127,9 +127,10 @@ fn planned(scope: StatementScope<'_>, select: &Select) -> Result<SelectPlan, Cql
         hints: None,
         clause,
         bypasses_cache: select.bypass_cache,
-        decodes_json,
+        decodes_json: scope.markers.borrow().decodes_json(),
         writes_json,
         is_direct: false,
+        short_index: None,
     })
 }
 

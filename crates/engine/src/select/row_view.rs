@@ -183,7 +183,7 @@ impl<'a> SimpleCells<'a> {
 
 /// Returns whether a column's value is the value of its one cell: not put together from several, nor from a counter's
 /// shards.
-fn is_stored_as_returned(cql_type: &CqlType) -> bool {
+pub(super) fn is_stored_as_returned(cql_type: &CqlType) -> bool {
     !cql_type.is_multi_cell() && !matches!(cql_type, CqlType::Counter)
 }
 

@@ -111,7 +111,7 @@ impl RowsSink<'_> {
             .and_then(|stored| nearest.closeness(stored, &mut vector));
         let vector_bytes = stored.map_or(0, |stored| stored.len());
         self.vector = vector;
-        self.effort.add_vector(vector_bytes);
+        self.effort.add_value(vector_bytes);
         let Some(closeness) = closeness else {
             self.met = Met::WithoutVector;
             return;

@@ -36,6 +36,11 @@ const JSON_ANSWER_BYTES_MAX: usize = 4 << 10;
 /// Divisor of the bytes that the whole answer may take: it has room for this many answers of a shard.
 pub(super) const ANSWER_SHARE: usize = 8;
 
+/// Bytes of rows of plain columns after which a shard answers.
+pub(super) fn answer_bytes_of_shard_max(options: &QueryOptions<'_>) -> usize {
+    ANSWER_BYTES_MAX.min(options.answer_bytes_max / ANSWER_SHARE)
+}
+
 /// A [`ShardRead`] under way on its shard: made in steps, between which the shard serves others.
 pub struct ShardReading<'p> {
     pub(super) plan: &'p SelectPlan,
@@ -80,7 +85,7 @@ impl SelectPlan {
             _ => Stage::Rest,
         };
         let bytes_max = match self.output {
-            Output::Columns(_) => ANSWER_BYTES_MAX.min(options.answer_bytes_max / ANSWER_SHARE),
+            Output::Columns(_) => answer_bytes_of_shard_max(options),
             Output::Expressions { .. } if self.writes_json => JSON_ANSWER_BYTES_MAX,
             Output::Expressions { .. } => COMPUTED_ANSWER_BYTES_MAX,
         };

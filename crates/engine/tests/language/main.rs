@@ -1,5 +1,6 @@
 //! Statements on a node of one thread, in memory.
 
+mod by_index;
 mod filters;
 mod large_statements;
 mod legacy_types;

@@ -2,6 +2,9 @@
 
 use std::cmp::Ordering;
 
+use helenus_sstable::terms::TermPlace;
+use helenus_types::Token;
+
 /// Bytes that lie in the map's nodes: a term of a number, a token and a partition key of eight bytes have room.
 const START_BYTES: usize = 31;
 
@@ -60,6 +63,26 @@ impl PartialOrd for EntryHead {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
+}
+
+/// The token of a head whose term is known.
+#[inline]
+pub(super) fn token_in(head: &[u8], prefix: &[u8]) -> Option<Token> {
+    let token = head.strip_prefix(prefix)?.first_chunk::<8>()?;
+    Some(Token((u64::from_be_bytes(*token) ^ 1 << 63).cast_signed()))
+}
+
+/// Takes a head apart whose term is known.
+pub(super) fn place_of<'h>(
+    head: &'h [u8],
+    prefix: &[u8],
+    clustering: Option<&'h [u8]>,
+) -> Option<TermPlace<'h>> {
+    Some(TermPlace {
+        token: token_in(head, prefix)?,
+        key: head.get(prefix.len() + 8..)?,
+        clustering,
+    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use helenus_schema::IndexId;
 use helenus_sstable::terms::{TermFlags, TermPlace, push_partition, push_term};
 use helenus_types::Token;
 
-use super::head::EntryHead;
+use super::head::{EntryHead, place_of};
 use crate::memtable::{PackedRow, Rows};
 
 /// Overhead of the allocator for each allocation, in bytes.
@@ -183,6 +183,20 @@ impl MemtableTerms {
             let rows = rows.iter().map(|row| (head.bytes(), Some(row.clustering())));
             whole.into_iter().chain(rows)
         })
+    }
+
+    /// The places under a term, each with the rows of its partition: empty for all of them. `prefix` is room for what their
+    /// heads begin with.
+    pub(crate) fn places_of<'t, 'p>(
+        &'t self,
+        term: &[u8],
+        prefix: &'p mut Vec<u8>,
+    ) -> impl Iterator<Item = (TermPlace<'t>, &'t Rows)> + use<'t, 'p> {
+        prefix.clear();
+        push_term(prefix, term);
+        let prefix = prefix.as_slice();
+        let entries = self.entries_from(prefix);
+        entries.map_while(move |(head, rows)| Some((place_of(head.bytes(), prefix, None)?, rows)))
     }
 
     /// The entries from a head on.

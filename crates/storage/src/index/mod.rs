@@ -15,6 +15,7 @@ mod stream;
 pub(crate) use build::{BuildError, BuiltTerms, IndexBuild, TermsWriter, build_terms, write_memtable_terms};
 pub(crate) use candidates::{Candidate, Candidates, PlaceBound, Search};
 pub use memtable::MemtableIndexes;
+pub(crate) use memtable::MemtableTerms;
 pub(crate) use range::{RANGE_PLACES_MAX, RangePlaces};
 pub(crate) use stream::{IndexSources, TermStream};
 

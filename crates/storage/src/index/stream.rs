@@ -9,7 +9,7 @@ use helenus_sstable::error::ReadError;
 use helenus_sstable::terms::{TermCursor, TermFile, TermFlags, TermPlace, push_partition, push_term};
 use helenus_types::Token;
 
-use super::head::EntryHead;
+use super::head::{EntryHead, place_of, token_in};
 use super::memtable::MemtableTerms;
 use super::range::RangePlaces;
 use crate::memtable::{RowPosition, Rows};
@@ -269,22 +269,6 @@ fn push_head(head: &mut Vec<u8>, prefix: &[u8], bound: &PlaceBound<'_>) -> bool 
 /// Returns whether all partitions of the bound's token may be one place, which a search for one of them passes over.
 fn looks_for_token(flags: TermFlags, bound: &PlaceBound<'_>) -> bool {
     flags.has_tokens && !matches!(bound, PlaceBound::BeforeToken(_) | PlaceBound::BehindToken(_))
-}
-
-/// The token of a head whose term is known.
-#[inline]
-fn token_in(head: &[u8], prefix: &[u8]) -> Option<Token> {
-    let token = head.strip_prefix(prefix)?.first_chunk::<8>()?;
-    Some(Token((u64::from_be_bytes(*token) ^ 1 << 63).cast_signed()))
-}
-
-/// Takes a head apart whose term is known.
-fn place_of<'h>(head: &'h [u8], prefix: &[u8], clustering: Option<&'h [u8]>) -> Option<TermPlace<'h>> {
-    Some(TermPlace {
-        token: token_in(head, prefix)?,
-        key: head.get(prefix.len() + 8..)?,
-        clustering,
-    })
 }
 
 #[derive(Debug)]

@@ -231,6 +231,15 @@ impl Rows {
         one.into_iter().chain(many.iter().flatten())
     }
 
+    /// The row, where there is just one.
+    #[inline]
+    pub(crate) fn only(&self) -> Option<&PackedRow> {
+        match self {
+            Rows::One(row) => Some(row),
+            Rows::Empty | Rows::Many(_) => None,
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         matches!(self, Rows::Empty)
     }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use helenus_types::Token;
 
-use crate::memtable::Partition;
+use crate::memtable::{PackedRow, Partition};
 use crate::merge::HIDDEN_ELEMENTS_MAX;
 use crate::read::{ReadCommand, ReadSink};
 use crate::read_state::{BYTES_PER_UNIT, PartitionPlace, ReadPosition, ReadState, side_behind};
@@ -23,6 +23,8 @@ use super::table::Table;
 pub(super) struct ReadScratch {
     row: Vec<u8>,
     static_row: Vec<u8>,
+    /// Beginning of the entries of an index that are looked for.
+    pub(super) head: Vec<u8>,
     /// The last place that was passed in the partition being read, where it has to be known after an error.
     place: Vec<u8>,
 }
@@ -75,7 +77,17 @@ impl<'a, S: ReadSink> Answer<'a, S> {
     /// One row of a partition in a memtable, which no other source knows.
     #[inline]
     pub fn point(&mut self, token: Token, partition: &Partition, clustering: &[u8]) -> ControlFlow<()> {
-        let row = partition.row(self.layout, clustering);
+        self.packed_point(token, partition, partition.row(self.layout, clustering))
+    }
+
+    /// As [`point`](Self::point), of a row that was looked for already.
+    #[inline]
+    pub fn packed_point(
+        &mut self,
+        token: Token,
+        partition: &Partition,
+        row: Option<(&PackedRow, DeletionTime)>,
+    ) -> ControlFlow<()> {
         // Equal clusterings may differ in their bytes (1.0 and 1.00), and the row's own are answered.
         let row = row.map(|(packed, shadow)| (packed.clustering(), packed.row(), shadow));
         let head = (partition.deletion(), partition.static_row());
@@ -319,7 +331,7 @@ fn place_behind<'e>(element: Unfiltered<'e>, behind_row: Side) -> (&'e [u8], Sid
 
 /// Returns the units of a step that passing a row takes.
 #[inline]
-fn row_units(row: RowRef<'_>) -> u32 {
+pub(super) fn row_units(row: RowRef<'_>) -> u32 {
     1 + (row.as_bytes().len() / BYTES_PER_UNIT) as u32
 }
 

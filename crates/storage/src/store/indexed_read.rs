@@ -160,7 +160,7 @@ impl<'a> TableRead<'a> {
         };
         search.candidates.seek(&begin)?;
         loop {
-            let found = search.take(answer.state)?;
+            let found = self.without_place_backwards(search.take(answer.state)?);
             if let Some(resumed) = search.resumed.take_if(|resumed| !resumed.goes_on_with(&found)) {
                 current.enter(resumed.token, &resumed.key);
                 current.is_over = true;
@@ -201,6 +201,20 @@ impl<'a> TableRead<'a> {
             if answer.state.units_left == 0 {
                 return Ok(Walk::Paused);
             }
+        }
+    }
+
+    /// All rows of a partition that is read backwards are looked at where the search in it takes more than a step: those behind the place
+    /// where it pauses are the ones that come first.
+    fn without_place_backwards(&self, found: Search) -> Search {
+        match found {
+            Search::Paused(place) if self.command.reversed && place.clustering.is_some() => {
+                Search::Found(Candidate {
+                    clustering: None,
+                    ..place
+                })
+            }
+            found => found,
         }
     }
 
@@ -252,14 +266,16 @@ impl<'a> TableRead<'a> {
             Some(resumed) => Passed::resumed(resumed.is_announced),
             None => Passed::nothing(),
         };
-        let slices = match candidate.clustering.is_none() || self.command.reversed {
+        let is_whole = candidate.clustering.is_none() || self.command.reversed;
+        let slices = match is_whole {
             true => match resumed.is_some() {
                 true => self.slices_left(answer.state).0.into_owned(),
                 false => self.command.slices.to_vec(),
             },
             false => self.collect_rows(candidate, search, answer.state)?,
         };
-        let walk = match slices.is_empty() && !self.command.slices.is_empty() {
+        // Of a whole partition the static row may be left, which alone is a row.
+        let walk = match !is_whole && slices.is_empty() && !self.command.slices.is_empty() {
             true => answer.nothing_left(&passed),
             false => self.read_partition(token, &key, &slices, passed, answer)?,
         };

@@ -21,7 +21,7 @@ use helenus_vfs::Disk;
 use super::folder::DataFolder;
 use super::shard::ShardStore;
 use super::table::Table;
-use crate::index::{BuiltTerms, IndexBuild, IndexSources};
+use crate::index::{BuiltTerms, IndexBuild, IndexSources, MemtableTerms};
 
 /// After a build that failed, how long until that SSTable is tried again: a disk that was full may have room again.
 const RETRY_NS: u64 = 60_000_000_000;
@@ -168,6 +168,12 @@ impl Table {
             memtables: memtables.collect::<Option<_>>()?,
             files: self.sstables.iter().map(file_of).collect::<Option<_>>()?,
         })
+    }
+
+    /// Terms under an index of the memtable that takes the writes; `None` if they are not of all that it has.
+    pub fn active_terms(&self, index: IndexId) -> Option<&MemtableTerms> {
+        let is_current = self.indexes.columns.iter().any(|column| column.index == index);
+        is_current.then(|| self.active.indexes().get(index))?
     }
 
     /// Marks the file of terms that an error is of as failed, so that it is done without from now on; false if there is none.

@@ -17,6 +17,7 @@ mod answer;
 mod partition_read;
 mod read;
 
+mod few_rows;
 mod indexed_read;
 mod indexing;
 mod range_worth;

@@ -8,6 +8,7 @@ use helenus_schema::TableId;
 use helenus_types::Token;
 
 use super::answer::{Answer, Passed, ReadScratch, Walk};
+use super::few_rows::FewRows;
 use super::partition_read::{BegunCursor, CachedSource, Fills, PartitionRead, Settled, Sources};
 use super::shard::ShardStore;
 use super::table::Table;
@@ -62,6 +63,15 @@ impl ShardStore {
                 let _ = answer.point(token, partition, clustering);
                 return Ok(ReadProgress::Done);
             }
+        }
+        if !S::TAKES_STORED
+            && let Some(few) = FewRows::find(table, command, state, &mut self.read_scratch)
+        {
+            let mut answer = Answer::new(table, command, sink, &mut self.read_scratch, state);
+            return Ok(match answer.few_rows(&few) {
+                Walk::Over | Walk::Enough => ReadProgress::Done,
+                Walk::Paused => ReadProgress::Yield,
+            });
         }
         // The walk changes the state while its cursors borrow the ticket.
         let ticket = self.cache.ready_ticket(std::mem::take(&mut state.ticket));

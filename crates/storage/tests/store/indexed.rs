@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use helenus_index::{IndexPredicate, IndexedColumn, TermQuery};
-use helenus_rows::clustering::Slice;
+use helenus_rows::clustering::{Side, Slice};
 use helenus_rows::partition_range::{PartitionBound, PartitionRange, PartitionSpan};
 use helenus_schema::{IndexMetadata, IndexTarget, TableMetadata};
 use helenus_storage::ShardStore;
@@ -167,7 +167,7 @@ pub fn compare(
             let is_met = is_met(None);
             assert!(
                 !is_met || partition.is_some(),
-                "a static row is missing: {}",
+                "the static row of {key:?} is missing: {}",
                 context()
             );
         }
@@ -238,19 +238,19 @@ pub fn check_indexed(
         };
         let (start, end) = PartitionRange::everything().bounds();
         let (_, behind) = one.bounds();
+        let before = PartitionBound {
+            side: Side::Before,
+            ..behind
+        };
         let parts = [
-            PartitionSpan {
-                start,
-                end: PartitionBound {
-                    side: helenus_rows::clustering::Side::Before,
-                    ..behind
-                },
-            },
+            PartitionSpan { start, end: before },
             PartitionSpan { start: behind, end },
         ];
-        let partitions = match writer.below(4) {
-            0 => one,
-            1 => PartitionRange::Parts(&parts),
+        let partitions = match writer.below(8) {
+            0 | 1 => one,
+            2 => PartitionRange::Parts(&parts),
+            3 => PartitionRange::Many { start, end: before },
+            4 => PartitionRange::Many { start: behind, end },
             _ => everything.partitions,
         };
         let command = ReadCommand {

@@ -13,9 +13,11 @@ mod damaged;
 mod disk_model;
 mod memory_model;
 
+mod few_rows;
 mod filtered_vectors;
 mod folder;
 mod index_life;
+mod index_steps;
 mod large_rows;
 mod log_faults;
 mod long_reads;
