@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use helenus_node::SsTableFormat;
+use helenus_storage::read_state::STEP_UNITS_MAX;
 
 /// One way to run a node. As text: `disk shards=2 cache=on memory=64 format=nb index=64 page=100`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct Configuration {
     pub prepared: bool,
     /// True if the nearest vectors are found over the links of a graph however few they are.
     pub walks: bool,
+    /// Units of work after which a read takes its next step.
+    pub step_units: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +67,12 @@ impl fmt::Display for Configuration {
         if self.prepared {
             out.write_str(" prepared=on")?;
         }
-        match self.walks {
-            true => out.write_str(" walks=on"),
-            false => Ok(()),
+        if self.walks {
+            out.write_str(" walks=on")?;
+        }
+        match self.step_units {
+            STEP_UNITS_MAX => Ok(()),
+            units => write!(out, " steps={units}"),
         }
     }
 }
@@ -93,6 +99,7 @@ impl FromStr for Configuration {
             filtering: false,
             prepared: false,
             walks: false,
+            step_units: STEP_UNITS_MAX,
         };
         for word in words {
             configuration
@@ -116,6 +123,7 @@ impl Configuration {
             "filtering" => self.filtering = is_on(value)?,
             "prepared" => self.prepared = is_on(value)?,
             "walks" => self.walks = is_on(value)?,
+            "steps" => self.step_units = value.parse().ok().filter(|units| *units > 0)?,
             "page" => self.page_rows = Some(value.parse().ok().filter(|rows| *rows > 0)?),
             _ => return None,
         }
@@ -141,10 +149,18 @@ mod tests {
             "disk shards=3 cache=off memory=8 format=da index=4 page=100",
             "memory shards=1 cache=on memory=64 format=nb index=64",
             "memory shards=1 cache=on memory=64 format=nb index=64 page=1 indexes=off filtering=on prepared=on walks=on",
+            "disk shards=1 cache=on memory=64 format=nb index=64 steps=3",
         ] {
             assert_eq!(text.parse::<Configuration>().unwrap().to_string(), text);
         }
-        for text in ["", "tape", "disk shards=0", "disk cache=maybe", "disk colour=red"] {
+        for text in [
+            "",
+            "tape",
+            "disk shards=0",
+            "disk steps=0",
+            "disk cache=maybe",
+            "disk colour=red",
+        ] {
             assert!(text.parse::<Configuration>().is_err(), "{text}");
         }
     }

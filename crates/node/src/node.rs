@@ -504,6 +504,7 @@ pub(crate) fn store_options(options: &NodeOptions, free_bytes: Option<u64>) -> S
         lent_bytes_max: as_usize(if options.in_memory { 0 } else { memtable_bytes }),
         vector_bytes_max: as_usize((cache_bytes - row_cache_bytes) / VECTOR_SHARE),
         walks_small_graphs: options.walks_small_graphs,
+        read_step_units_max: options.read_step_units_max,
         log_bytes_max: log_bytes_max(options.shard_count, free_bytes),
         ..StoreOptions::default()
     }

@@ -9,6 +9,7 @@ use helenus_engine::TombstoneLimits;
 use helenus_engine::replicas::CopyRule;
 use helenus_events::Events;
 use helenus_schema::{IndexKind, SsTableFormat};
+use helenus_storage::read_state::STEP_UNITS_MAX;
 use helenus_vfs::{Clock, Disk, DiskIo, Random, RealDisk, SystemClock, SystemRandom, SystemThreads, Threads};
 
 use crate::guardrails::Guardrails;
@@ -32,6 +33,8 @@ pub struct NodeOptions {
     /// True if a search for the nearest vectors goes over the links of their graph however small it is: for tests, which have
     /// few.
     pub walks_small_graphs: bool,
+    /// Units of work after which a read lets others have their turn: for tests, which have small tables.
+    pub read_step_units_max: u32,
     /// True if requests that have waited too long are refused before their time is over, so that others are in time.
     pub admission: bool,
     /// True if buffers of requests and answers are kept for the next; without, each comes from the allocator.
@@ -109,6 +112,7 @@ impl NodeOptions {
             memory_bytes: MEMORY_BYTES_DEFAULT,
             row_cache: true,
             walks_small_graphs: false,
+            read_step_units_max: STEP_UNITS_MAX,
             admission: true,
             buffer_pool: true,
             commitlog_sync: CommitlogSync::Group,

@@ -27,6 +27,7 @@ use std::time::Duration;
 use helenus_node::SsTableFormat;
 use helenus_node::metrics::PANICS;
 use helenus_protocol::ErrorCode;
+use helenus_storage::read_state::STEP_UNITS_MAX;
 use helenus_test_node::{Answer, Complaints, Execution};
 use helenus_vfs::{Random, SeededRandom, SimulatedDisk};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
@@ -87,6 +88,7 @@ struct World {
     format: SsTableFormat,
     row_cache: bool,
     walks_small_graphs: bool,
+    read_step_units_max: u32,
     memory_bytes_per_shard: u64,
     has_jumps: bool,
     tables: BTreeMap<String, Table>,
@@ -185,6 +187,7 @@ impl World {
             format: formats[random.below(4) as usize],
             row_cache: random.below(2) == 0,
             walks_small_graphs: seed % 4 < 2,
+            read_step_units_max: [STEP_UNITS_MAX, STEP_UNITS_MAX, 16, 1][(seed / 8 % 4) as usize],
             memory_bytes_per_shard: [128, 192, 1_024][random.below(3) as usize] << 10,
             has_jumps: random.below(4) == 0,
             random,

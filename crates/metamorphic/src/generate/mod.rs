@@ -19,6 +19,7 @@ mod views;
 mod writes;
 
 use helenus_node::SsTableFormat;
+use helenus_storage::read_state::STEP_UNITS_MAX;
 use helenus_storage_model::Chance;
 use helenus_types::quoted_identifier;
 
@@ -47,6 +48,9 @@ const INDEXES_MAX: usize = 3;
 
 /// Pages of one row are rare: each is a statement of its own.
 const PAGES_ROWS: [Option<i32>; 6] = [None, None, Some(1), Some(3), Some(7), Some(100)];
+
+/// Tables of histories are small: of a step as long as usual there is seldom a second one.
+const STEPS_UNITS: [u32; 6] = [STEP_UNITS_MAX, STEP_UNITS_MAX, STEP_UNITS_MAX, 40, 5, 1];
 
 /// The one with tries is the one that has most of its own.
 const FORMATS: [SsTableFormat; 5] = [
@@ -313,6 +317,7 @@ fn configurations(chance: &Chance, audience: Audience) -> Vec<Configuration> {
         filtering: false,
         prepared: false,
         walks: false,
+        step_units: STEP_UNITS_MAX,
     };
     let mut all = vec![memory];
     let disks = match audience {
@@ -333,6 +338,7 @@ fn configurations(chance: &Chance, audience: Audience) -> Vec<Configuration> {
             filtering: false,
             prepared: chance.one_in(3),
             walks: chance.one_in(2),
+            step_units: *chance.pick(&STEPS_UNITS),
         });
     }
     let bare = chance.count(all.len());

@@ -31,6 +31,7 @@ impl World {
             memory_bytes: self.memory_bytes_per_shard * u64::from(shard_count),
             row_cache: self.row_cache,
             walks_small_graphs: self.walks_small_graphs,
+            read_step_units_max: self.read_step_units_max,
             commitlog_sync: CommitlogSync::Group,
             sstable_format: self.format,
             read_request_timeout: READ_TIMEOUT,

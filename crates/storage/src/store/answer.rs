@@ -200,6 +200,12 @@ impl<'a, S: ReadSink> Answer<'a, S> {
             let element = cursor.current();
             let (place, side) = place_behind(element, behind_row);
             self.state.spend(match element {
+                // What is announced again where the step begins was paid for by an earlier one.
+                Unfiltered::Marker { bound, .. }
+                    if passed.is_resumed && self.state.stands_at(bound.prefix, bound.side) =>
+                {
+                    0
+                }
                 Unfiltered::Marker { .. } => 1,
                 Unfiltered::Row { row, .. } => row_units(row),
             });

@@ -9,10 +9,11 @@ mod queries;
 mod table;
 mod writes;
 
+use helenus_storage::read_state::STEP_UNITS_MAX;
 use helenus_storage_model::Chance;
 
 use super::timestamps::Timestamps;
-use super::{FORMATS, GC_GRACE_SECONDS, KEYSPACE, SECONDS_PAST_GC_GRACE, statement};
+use super::{FORMATS, GC_GRACE_SECONDS, KEYSPACE, SECONDS_PAST_GC_GRACE, STEPS_UNITS, statement};
 use crate::configuration::{Configuration, Home};
 use crate::script::{Event, Script, Step};
 pub use folding::without_indexes;
@@ -110,6 +111,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         filtering: true,
         prepared: false,
         walks: false,
+        step_units: STEP_UNITS_MAX,
     };
     let indexed = Configuration {
         home: Home::Disk,
@@ -121,6 +123,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         indexes: true,
         filtering: false,
         prepared: chance.one_in(4),
+        step_units: *chance.pick(&STEPS_UNITS),
         ..filters
     };
     vec![filters, indexed]
