@@ -27,6 +27,8 @@ pub struct Configuration {
     pub prepared: bool,
     /// True if the nearest vectors are found over the links of a graph however few they are.
     pub walks: bool,
+    /// True if SELECTs are tried in the turn that they arrive in.
+    pub at_once: bool,
     /// Units of work after which a read takes its next step.
     pub step_units: u32,
 }
@@ -70,6 +72,9 @@ impl fmt::Display for Configuration {
         if self.walks {
             out.write_str(" walks=on")?;
         }
+        if self.at_once {
+            out.write_str(" at_once=on")?;
+        }
         match self.step_units {
             STEP_UNITS_MAX => Ok(()),
             units => write!(out, " steps={units}"),
@@ -99,6 +104,7 @@ impl FromStr for Configuration {
             filtering: false,
             prepared: false,
             walks: false,
+            at_once: false,
             step_units: STEP_UNITS_MAX,
         };
         for word in words {
@@ -123,6 +129,7 @@ impl Configuration {
             "filtering" => self.filtering = is_on(value)?,
             "prepared" => self.prepared = is_on(value)?,
             "walks" => self.walks = is_on(value)?,
+            "at_once" => self.at_once = is_on(value)?,
             "steps" => self.step_units = value.parse().ok().filter(|units| *units > 0)?,
             "page" => self.page_rows = Some(value.parse().ok().filter(|rows| *rows > 0)?),
             _ => return None,
@@ -149,7 +156,7 @@ mod tests {
             "disk shards=3 cache=off memory=8 format=da index=4 page=100",
             "memory shards=1 cache=on memory=64 format=nb index=64",
             "memory shards=1 cache=on memory=64 format=nb index=64 page=1 indexes=off filtering=on prepared=on walks=on",
-            "disk shards=1 cache=on memory=64 format=nb index=64 steps=3",
+            "disk shards=1 cache=on memory=64 format=nb index=64 at_once=on steps=3",
         ] {
             assert_eq!(text.parse::<Configuration>().unwrap().to_string(), text);
         }

@@ -98,6 +98,7 @@ impl Instance {
         options.memory_bytes = self.configuration.memory_mib << 20;
         options.row_cache = self.configuration.row_cache;
         options.walks_small_graphs = self.configuration.walks;
+        options.tries_all_at_once = self.configuration.at_once;
         options.read_step_units_max = self.configuration.step_units;
         options.admission = false;
         // How many tombstones a page meets depends on its rows and on what was compacted.

@@ -33,6 +33,9 @@ pub struct NodeOptions {
     /// True if a search for the nearest vectors goes over the links of their graph however small it is: for tests, which have
     /// few.
     pub walks_small_graphs: bool,
+    /// True if SELECTs of many partitions are tried in the turn that they arrive in though nobody knows them as short: for tests, which
+    /// make most statements once.
+    pub tries_all_at_once: bool,
     /// Units of work after which a read lets others have their turn: for tests, which have small tables.
     pub read_step_units_max: u32,
     /// True if requests that have waited too long are refused before their time is over, so that others are in time.
@@ -112,6 +115,7 @@ impl NodeOptions {
             memory_bytes: MEMORY_BYTES_DEFAULT,
             row_cache: true,
             walks_small_graphs: false,
+            tries_all_at_once: false,
             read_step_units_max: STEP_UNITS_MAX,
             admission: true,
             buffer_pool: true,

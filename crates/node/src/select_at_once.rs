@@ -118,7 +118,8 @@ impl Shard {
         self.context.options.shard_count == 1
             && plan.is_range_scan()
             && plan.warning().is_none()
-            && self.reader.is_known_as_short(&statement.prepared.id)
+            && (self.reader.is_known_as_short(&statement.prepared.id)
+                || self.context.options.tries_all_at_once)
             && !self.reader.disk_is_busy.get()
             && !self.takes_long_way(options)
             && !statement.request.session.conversation.is_traced()

@@ -317,6 +317,7 @@ fn configurations(chance: &Chance, audience: Audience) -> Vec<Configuration> {
         filtering: false,
         prepared: false,
         walks: false,
+        at_once: false,
         step_units: STEP_UNITS_MAX,
     };
     let mut all = vec![memory];
@@ -338,6 +339,7 @@ fn configurations(chance: &Chance, audience: Audience) -> Vec<Configuration> {
             filtering: false,
             prepared: chance.one_in(3),
             walks: chance.one_in(2),
+            at_once: chance.one_in(2),
             step_units: *chance.pick(&STEPS_UNITS),
         });
     }

@@ -111,6 +111,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         filtering: true,
         prepared: false,
         walks: false,
+        at_once: false,
         step_units: STEP_UNITS_MAX,
     };
     let indexed = Configuration {
@@ -123,6 +124,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         indexes: true,
         filtering: false,
         prepared: chance.one_in(4),
+        at_once: !chance.one_in(3),
         step_units: *chance.pick(&STEPS_UNITS),
         ..filters
     };
