@@ -188,7 +188,7 @@ impl World {
             format: formats[random.below(4) as usize],
             row_cache: random.below(2) == 0,
             walks_small_graphs: seed % 4 < 2,
-            tries_all_at_once: seed / 32 % 2 == 0,
+            tries_all_at_once: (seed / 32).is_multiple_of(2),
             read_step_units_max: [STEP_UNITS_MAX, STEP_UNITS_MAX, 16, 1][(seed / 8 % 4) as usize],
             memory_bytes_per_shard: [128, 192, 1_024][random.below(3) as usize] << 10,
             has_jumps: random.below(4) == 0,
