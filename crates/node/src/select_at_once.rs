@@ -1,7 +1,8 @@
 //! SELECTs of many partitions that turn out to be short: where a statement has been, it is answered in the turn that it arrives in,
 //! without the queue, the task and the memory of a long read.
 //!
-//! A read of a row by an index costs half of what it does on the general way. What does not end in one step has been tried in vain, and
+//! A read of a row by an index costs half of what it does on the general way, and on the short way by an index, which is tried first,
+//! a fifth. What does not end in one step has been tried in vain, and
 //! takes its turn; a statement of which that happens often is seldom tried, and one that has become long is not.
 
 use helenus_engine::CqlError;
