@@ -104,7 +104,9 @@ impl Shard {
         Ok(())
     }
 
-    /// Any SELECT on the general way: all of it on the shard that it begins on, if that is known, or put together here.
+    /// Any SELECT on the general way: all of it on the shard that it begins on, if that is known, or put together here. By itself, so that
+    /// a read of one row does not pay for its place on the stack.
+    #[inline(never)]
     fn select_generally(
         self: &Rc<Self>,
         statement: &Statement<'_>,

@@ -344,6 +344,7 @@ impl<'d> DirectSink<'d> {
 }
 
 impl RowSink for DirectSink<'_> {
+    #[inline]
     fn partition(&mut self, _: Token, _: &[u8], static_row: RowRef<'_>) -> ControlFlow<()> {
         let may_be_needed = self.plan.selects_statics || self.plan.returns_static_rows;
         if may_be_needed && !static_row.is_empty() {
@@ -352,11 +353,13 @@ impl RowSink for DirectSink<'_> {
         ControlFlow::Continue(())
     }
 
+    #[inline]
     fn row(&mut self, clustering: &[u8], row: RowRef<'_>) -> ControlFlow<()> {
         self.has_rows = true;
         self.push(Some(clustering), row)
     }
 
+    #[inline]
     fn partition_end(&mut self) -> ControlFlow<()> {
         if !self.has_rows && self.static_row.is_some() && self.plan.returns_static_rows {
             return self.push(None, RowRef::EMPTY);

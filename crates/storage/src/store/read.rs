@@ -44,10 +44,16 @@ impl ShardStore {
         state: &mut ReadState,
         sink: &mut S,
     ) -> Result<ReadProgress, ReadError> {
+        state.units_left = self.options.read_step_units_max;
+        if !S::TAKES_STORED
+            && !command.index.is_empty()
+            && let Some(progress) = self.read_few_rows(command, state, sink)
+        {
+            return Ok(progress);
+        }
         let Some(table) = self.tables.get(&command.table.id) else {
             return Ok(ReadProgress::Done);
         };
-        state.units_left = self.options.read_step_units_max;
         if !S::TAKES_STORED
             && let PartitionRange::One { token, key } = command.partitions
             && let [slice] = command.slices
@@ -63,15 +69,6 @@ impl ShardStore {
                 let _ = answer.point(token, partition, clustering);
                 return Ok(ReadProgress::Done);
             }
-        }
-        if !S::TAKES_STORED
-            && let Some(few) = FewRows::find(table, command, state, &mut self.read_scratch)
-        {
-            let mut answer = Answer::new(table, command, sink, &mut self.read_scratch, state);
-            return Ok(match answer.few_rows(&few) {
-                Walk::Over | Walk::Enough => ReadProgress::Done,
-                Walk::Paused => ReadProgress::Yield,
-            });
         }
         // The walk changes the state while its cursors borrow the ticket.
         let ticket = self.cache.ready_ticket(std::mem::take(&mut state.ticket));
@@ -104,6 +101,24 @@ impl ShardStore {
             Err(ReadError::Absent(pages)) => Ok(ReadProgress::Absent(pages)),
             Err(error) => Err(error),
         }
+    }
+
+    /// A step on the shortest way by an index; `None` where that is closed. By itself, so that reads without an index do not pay for its
+    /// place on the stack.
+    #[inline(never)]
+    fn read_few_rows<S: ReadSink>(
+        &mut self,
+        command: &ReadCommand<'_>,
+        state: &mut ReadState,
+        sink: &mut S,
+    ) -> Option<ReadProgress> {
+        let table = self.tables.get(&command.table.id)?;
+        let few = FewRows::find(table, command, state, &mut self.read_scratch)?;
+        let mut answer = Answer::new(table, command, sink, &mut self.read_scratch, state);
+        Some(match answer.few_rows(&few) {
+            Walk::Over | Walk::Enough => ReadProgress::Done,
+            Walk::Paused => ReadProgress::Yield,
+        })
     }
 
     /// A row as it is stored, with what hides it from outside, where the memtable that takes the writes has all of it that
