@@ -7,10 +7,11 @@ use helenus_rows::partition_range::PartitionRange;
 use helenus_types::Token;
 
 use super::answer::{Answer, ReadScratch, Walk, row_units};
+use super::shard::ShardStore;
 use super::table::Table;
 use crate::memtable::Partition;
 use crate::read::{ReadCommand, ReadSink};
-use crate::read_state::{PARTITION_UNITS, PartitionPlace, ReadPosition, ReadState};
+use crate::read_state::{PARTITION_UNITS, PartitionPlace, ReadPosition, ReadProgress, ReadState};
 
 /// Entries that are looked at before the first of them is answered: of more, the walk over candidates is the shorter way.
 const ENTRIES_MAX: usize = 16;
@@ -21,6 +22,26 @@ struct FoundRow<'t> {
     token: Token,
     partition: &'t Partition,
     clustering: &'t [u8],
+}
+
+impl ShardStore {
+    /// A step on the shortest way by an index; `None` where that is closed. By itself, so that reads without an index do not pay for its
+    /// place on the stack.
+    #[inline(never)]
+    pub(super) fn read_few_rows<S: ReadSink>(
+        &mut self,
+        command: &ReadCommand<'_>,
+        state: &mut ReadState,
+        sink: &mut S,
+    ) -> Option<ReadProgress> {
+        let table = self.tables.get(&command.table.id)?;
+        let few = FewRows::find(table, command, state, &mut self.read_scratch)?;
+        let mut answer = Answer::new(table, command, sink, &mut self.read_scratch, state);
+        Some(match answer.few_rows(&few) {
+            Walk::Over | Walk::Enough => ReadProgress::Done,
+            Walk::Paused => ReadProgress::Yield,
+        })
+    }
 }
 
 /// Rows that may match, each alone in its partition, in the order of a scan.

@@ -8,7 +8,6 @@ use helenus_schema::TableId;
 use helenus_types::Token;
 
 use super::answer::{Answer, Passed, ReadScratch, Walk};
-use super::few_rows::FewRows;
 use super::partition_read::{BegunCursor, CachedSource, Fills, PartitionRead, Settled, Sources};
 use super::shard::ShardStore;
 use super::table::Table;
@@ -101,24 +100,6 @@ impl ShardStore {
             Err(ReadError::Absent(pages)) => Ok(ReadProgress::Absent(pages)),
             Err(error) => Err(error),
         }
-    }
-
-    /// A step on the shortest way by an index; `None` where that is closed. By itself, so that reads without an index do not pay for its
-    /// place on the stack.
-    #[inline(never)]
-    fn read_few_rows<S: ReadSink>(
-        &mut self,
-        command: &ReadCommand<'_>,
-        state: &mut ReadState,
-        sink: &mut S,
-    ) -> Option<ReadProgress> {
-        let table = self.tables.get(&command.table.id)?;
-        let few = FewRows::find(table, command, state, &mut self.read_scratch)?;
-        let mut answer = Answer::new(table, command, sink, &mut self.read_scratch, state);
-        Some(match answer.few_rows(&few) {
-            Walk::Over | Walk::Enough => ReadProgress::Done,
-            Walk::Paused => ReadProgress::Yield,
-        })
     }
 
     /// A row as it is stored, with what hides it from outside, where the memtable that takes the writes has all of it that
