@@ -85,6 +85,8 @@ impl<'t> FewRows<'t> {
         let mut found = [None; ENTRIES_MAX];
         let mut places = found.iter_mut();
         for (place, rows) in terms.places_of(term, &mut scratch.head) {
+            // Entries before the part that is asked for count, too: each page of a long answer comes by here.
+            let found = places.next()?;
             let clustering: &[u8] = match has_clustering {
                 true => rows.only()?.clustering(),
                 false => &[],
@@ -101,7 +103,7 @@ impl<'t> FewRows<'t> {
             if !partition.has_whole_rows() {
                 return None;
             }
-            *places.next()? = Some(FoundRow {
+            *found = Some(FoundRow {
                 token: place.token,
                 partition,
                 clustering,
@@ -115,7 +117,7 @@ impl<S: ReadSink> Answer<'_, S> {
     pub fn few_rows(&mut self, few: &FewRows<'_>) -> Walk {
         self.state.statistics.by_index = true;
         let mut passed: Option<FoundRow<'_>> = None;
-        for row in few.found.iter().map_while(Option::as_ref) {
+        for row in few.found.iter().flatten() {
             if let (Some(passed), 0) = (&passed, self.state.units_left) {
                 self.state.position = Some(Box::new(ReadPosition {
                     token: passed.token,
