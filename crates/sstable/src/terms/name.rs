@@ -62,7 +62,11 @@ pub fn remove_term_files(
                 None => false,
             };
         if is_removed {
-            disk.remove(&directory.join(&entry.name))?;
+            match disk.remove(&directory.join(&entry.name)) {
+                // A job that was making the file has removed it meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed?,
+            }
         }
     }
     Ok(())
