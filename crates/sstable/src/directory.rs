@@ -96,7 +96,8 @@ pub fn remove_sstable(disk: &dyn Disk, directory: &Path, descriptor: Descriptor)
     Ok(())
 }
 
-fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+/// Removes a file, unless it is gone: others may remove it, too.
+pub fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     match disk.remove(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

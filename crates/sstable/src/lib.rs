@@ -47,7 +47,8 @@ pub use block::ticket::ReadTicket;
 pub use component::Component;
 pub use descriptor::{Descriptor, FileName, SsTableId};
 pub use directory::{
-    finished_sstables, foreign_sstables, publish_sstable, remove_sstable, remove_unfinished, table_folder,
+    finished_sstables, foreign_sstables, publish_sstable, remove_if_there, remove_sstable, remove_unfinished,
+    table_folder,
 };
 pub use error::{OpenError, ReadError, WriteError};
 pub use helenus_schema::SsTableFormat;

@@ -9,6 +9,7 @@ use helenus_vfs::{Disk, EntryKind};
 use uuid::Uuid;
 
 use crate::descriptor::Descriptor;
+use crate::directory::remove_if_there;
 
 const PREFIX: &str = "index-";
 const SUFFIX: &str = ".db";
@@ -62,11 +63,7 @@ pub fn remove_term_files(
                 None => false,
             };
         if is_removed {
-            match disk.remove(&directory.join(&entry.name)) {
-                // A job that was making the file has removed it meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed?,
-            }
+            remove_if_there(disk, &directory.join(&entry.name))?;
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use helenus_vfs::{Disk, EntryKind};
 
 use helenus_sstable::terms::remove_term_files;
-use helenus_sstable::{Descriptor, SsTableId, Version, publish_sstable, remove_sstable};
+use helenus_sstable::{Descriptor, SsTableId, Version, publish_sstable, remove_if_there, remove_sstable};
 
 const NAME_PREFIX: &str = "removal-";
 const NAME_SUFFIX: &str = ".txt";
@@ -158,11 +158,8 @@ impl Removal {
         let is_gone = |_, sstable| self.sstables.contains(&sstable);
         remove_term_files(disk, &self.directory, false, is_gone)?;
         disk.sync_directory(&self.directory)?;
-        match disk.remove(&self.list) {
-            // Gone when this was tried last, but perhaps not for good.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            removed => removed?,
-        }
+        // Gone if this was tried before, but perhaps not for good.
+        remove_if_there(disk, &self.list)?;
         // A list that came back after a crash could name sstables that are in use again by then.
         disk.sync_directory(&self.directory)
     }
@@ -273,6 +270,7 @@ mod tests {
     use std::sync::Arc;
 
     use helenus_sstable::Component;
+    use helenus_sstable::terms::term_file_path;
     use helenus_vfs::read_queue::Notify;
     use helenus_vfs::{
         DirectoryEntry, DirectoryLock, DiskIo, DiskUsage, Fault, FaultKind, File, MemoryDisk, Operation,
@@ -281,87 +279,118 @@ mod tests {
 
     use super::*;
 
-    /// Another shard removes the folder of a dropped table at the moment it is empty.
-    #[derive(Debug)]
-    struct Emptied(MemoryDisk);
+    /// Others are at work on it, too.
+    #[derive(Debug, Default)]
+    struct Shared {
+        disk: MemoryDisk,
+        /// Another shard removes the folder of a dropped table at the moment it is empty.
+        is_dropped: bool,
+        /// A file that a job of the same shard removes as soon as somebody has listed it.
+        obsolete: Option<PathBuf>,
+    }
 
-    impl Disk for Emptied {
+    impl Disk for Shared {
         fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-            self.0.open(path)
+            self.disk.open(path)
         }
 
         fn open_writable(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-            self.0.open_writable(path)
+            self.disk.open_writable(path)
         }
 
         fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-            self.0.create(path)
+            self.disk.create(path)
         }
 
         fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-            self.0.rename(from, to)
+            self.disk.rename(from, to)
         }
 
         fn remove(&self, path: &Path) -> io::Result<()> {
-            self.0.remove(path)?;
-            if let Some(folder) = path.parent() {
+            self.disk.remove(path)?;
+            if let Some(folder) = path.parent().filter(|_| self.is_dropped) {
                 // Fails while there is something in it.
-                let _ = self.0.remove_directory(folder);
+                let _ = self.disk.remove_directory(folder);
             }
             Ok(())
         }
 
         fn remove_directory(&self, path: &Path) -> io::Result<()> {
-            self.0.remove_directory(path)
+            self.disk.remove_directory(path)
         }
 
         fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
-            self.0.list(directory)
+            let entries = self.disk.list(directory);
+            if let Some(obsolete) = &self.obsolete {
+                // Once only.
+                let _ = self.disk.remove(obsolete);
+            }
+            entries
         }
 
         fn create_dir_all(&self, directory: &Path) -> io::Result<()> {
-            self.0.create_dir_all(directory)
+            self.disk.create_dir_all(directory)
         }
 
         fn hard_link(&self, existing: &Path, link: &Path) -> io::Result<()> {
-            self.0.hard_link(existing, link)
+            self.disk.hard_link(existing, link)
         }
 
         fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-            self.0.sync_directory(directory)
+            self.disk.sync_directory(directory)
         }
 
         fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-            self.0.lock_directory(directory)
+            self.disk.lock_directory(directory)
         }
 
         fn exists(&self, path: &Path) -> io::Result<bool> {
-            self.0.exists(path)
+            self.disk.exists(path)
         }
 
         fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-            self.0.free_bytes(path)
+            self.disk.free_bytes(path)
         }
 
         fn usage(&self) -> DiskUsage {
-            self.0.usage()
+            self.disk.usage()
         }
 
         fn read_queue(&self, disk_io: DiskIo, notify: Notify) -> io::Result<Box<dyn ReadQueue>> {
-            self.0.read_queue(disk_io, notify)
+            self.disk.read_queue(disk_io, notify)
         }
     }
 
     /// Symptom: "Removal of .../removal-nb-2-big.txt: No such file or directory" after a DROP TABLE.
     #[test]
     fn a_folder_that_goes_with_its_last_list_is_no_failure() {
-        let disk = Emptied(MemoryDisk::new());
+        let disk = Shared {
+            is_dropped: true,
+            ..Shared::default()
+        };
         let folder = Path::new("/data/ks/t");
         disk.create_dir_all(folder).unwrap();
         let descriptor = Descriptor::parse("nb-2-big").unwrap();
         let removal = Removal::commit(&disk, folder, &[descriptor]).unwrap();
         removal.finish(&disk).unwrap();
         assert!(!disk.exists(folder).unwrap());
+    }
+
+    /// Symptom: "Removal of .../removal-oa-9-big-replaced.txt: entity not found" where an index of the table was dropped meanwhile.
+    #[test]
+    fn a_file_of_terms_that_another_removes_first_is_no_failure() {
+        let folder = Path::new("/data/ks/t");
+        let descriptor = Descriptor::parse("nb-2-big").unwrap();
+        let terms = term_file_path(folder, uuid::Uuid::from_u128(1), descriptor);
+        let disk = Shared {
+            obsolete: Some(terms.clone()),
+            ..Shared::default()
+        };
+        disk.create_dir_all(folder).unwrap();
+        disk.create(&terms).unwrap();
+        let removal = Removal::commit(&disk, folder, &[descriptor]).unwrap();
+        removal.finish(&disk).unwrap();
+        assert!(disk.disk.list(folder).unwrap().is_empty());
     }
 
     /// Symptom: the disk failed once as the list's end was made durable, and from then on the table's files "cannot be removed",

@@ -1,6 +1,5 @@
 //! Background work as data: flushes, compactions, removals.
 
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use helenus_rows::guardrails::PartitionGuardrails;
 use helenus_rows::layout::TableLayout;
 use helenus_rows::partition_range::PartitionRange;
 use helenus_sstable::error::ReadError;
-use helenus_sstable::{Descriptor, SealError, SsTable, WriteError, WriterOptions};
+use helenus_sstable::{Descriptor, SealError, SsTable, WriteError, WriterOptions, remove_if_there};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
@@ -456,13 +455,10 @@ impl BackgroundJob {
             ObsoleteFiles::Listed(removal) => removal.finish(disk)?,
             ObsoleteFiles::Terms(files) => {
                 for file in files {
-                    match disk.remove(file) {
-                        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                            let file = file.clone();
-                            return Err(RemovalError::Io { file, source }.into());
-                        }
-                        _ => {}
-                    }
+                    remove_if_there(disk, file).map_err(|source| {
+                        let file = file.clone();
+                        RemovalError::Io { file, source }
+                    })?;
                 }
             }
         }
