@@ -30,9 +30,9 @@ pub enum TermQuery {
 impl TermQuery {
     /// For a value that the column has, or that its collection contains as an element or key.
     pub fn equal(column: &IndexedColumn, value: &[u8]) -> Self {
-        let mut term = Vec::new();
-        column.push_value_term(&mut term, value);
-        Self::of_term(term)
+        let mut query = TermQuery::All;
+        query.become_equal(column, value);
+        query
     }
 
     /// Becomes [`equal`](Self::equal), in the memory that it has.

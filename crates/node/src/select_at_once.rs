@@ -17,6 +17,15 @@ use crate::execution::Statement;
 use crate::session::RequestContext;
 use crate::shard::Shard;
 
+/// A SELECT that is tried.
+#[derive(Clone, Copy)]
+struct Tried<'t> {
+    statement: &'t Statement<'t>,
+    plan: &'t SelectPlan,
+    values: &'t BoundValues<'t>,
+    options: &'t QueryOptions<'t>,
+}
+
 impl Shard {
     /// Answers a SELECT if it ends in one step; whether it did.
     pub(crate) fn answers_at_once(
@@ -26,11 +35,17 @@ impl Shard {
         values: &BoundValues<'_>,
         options: &QueryOptions<'_>,
     ) -> Result<bool, CqlError> {
-        if !self.may_answer_at_once(statement, plan, values, options) {
+        let tried = Tried {
+            statement,
+            plan,
+            values,
+            options,
+        };
+        if !self.may_answer_at_once(tried) {
             return Ok(false);
         }
         let (id, began_ns) = (&statement.prepared.id, self.context.look_at_clock());
-        let is_answered = self.try_at_once(statement, plan, values, options)?;
+        let is_answered = self.try_at_once(tried)?;
         if is_answered {
             let took_ns = self.context.look_at_clock().saturating_sub(began_ns);
             self.reader.learn_answered_at_once(id, took_ns);
@@ -41,14 +56,14 @@ impl Shard {
         Ok(is_answered)
     }
 
-    fn try_at_once(
-        &self,
-        statement: &Statement<'_>,
-        plan: &SelectPlan,
-        values: &BoundValues<'_>,
-        options: &QueryOptions<'_>,
-    ) -> Result<bool, CqlError> {
-        match self.try_by_index(statement, plan, values, options)? {
+    fn try_at_once(&self, tried: Tried<'_>) -> Result<bool, CqlError> {
+        let Tried {
+            statement,
+            plan,
+            values,
+            options,
+        } = tried;
+        match self.try_by_index(tried)? {
             DirectByIndex::Done => return Ok(true),
             DirectByIndex::Long => return Ok(false),
             DirectByIndex::Unsuitable => {}
@@ -87,13 +102,13 @@ impl Shard {
     }
 
     /// Answers on the short way by an index, if that is open.
-    fn try_by_index(
-        &self,
-        statement: &Statement<'_>,
-        plan: &SelectPlan,
-        values: &BoundValues<'_>,
-        options: &QueryOptions<'_>,
-    ) -> Result<DirectByIndex, CqlError> {
+    fn try_by_index(&self, tried: Tried<'_>) -> Result<DirectByIndex, CqlError> {
+        let Tried {
+            statement,
+            plan,
+            values,
+            options,
+        } = tried;
         let mut outcome = DirectByIndex::Unsuitable;
         if !plan.may_be_direct_by_index() {
             return Ok(outcome);
@@ -109,13 +124,13 @@ impl Shard {
     }
 
     /// Returns whether all is on this shard, what is done for each partition is not, and the statement has been short.
-    fn may_answer_at_once(
-        &self,
-        statement: &Statement<'_>,
-        plan: &SelectPlan,
-        values: &BoundValues<'_>,
-        options: &QueryOptions<'_>,
-    ) -> bool {
+    fn may_answer_at_once(&self, tried: Tried<'_>) -> bool {
+        let Tried {
+            statement,
+            plan,
+            values,
+            options,
+        } = tried;
         self.context.options.shard_count == 1
             && plan.is_range_scan()
             && plan.warning().is_none()

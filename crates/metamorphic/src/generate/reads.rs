@@ -2,7 +2,7 @@
 
 use helenus_schema::ColumnMetadata;
 use helenus_storage_model::Chance;
-use helenus_types::quoted_identifier;
+use helenus_types::{CqlType, quoted_identifier};
 
 use super::Audience;
 use super::expressions::expression;
@@ -197,20 +197,30 @@ fn filtered(chance: &Chance, subject: &Subject) -> Text {
         selectors(chance, subject),
         subject.name
     ));
+    let mut is_of_vector = false;
     if !subject.table.clustering().is_empty() && chance.one_in(2) {
         subject.slice_of(chance, &mut text, chance.count(subject.table.clustering().len()));
     } else {
         let column = indexes::column(chance, subject);
         indexes::condition(chance, &mut text, column);
+        is_of_vector |= is_vector(column);
         let other = indexes::column(chance, subject);
         if other.id != column.id && chance.one_in(3) {
             text.put(" AND ");
             indexes::condition(chance, &mut text, other);
+            is_of_vector |= is_vector(other);
         }
     }
-    limits(chance, &mut text);
+    // A range of vectors, beside a column that has an index: Cassandra then answers fewer rows than match.
+    if !(is_of_vector && subject.audience == Audience::Cassandra) {
+        limits(chance, &mut text);
+    }
     text.put(" ALLOW FILTERING");
     text
+}
+
+fn is_vector(column: &ColumnMetadata) -> bool {
+    matches!(column.cql_type, CqlType::Vector { .. })
 }
 
 fn selectors(chance: &Chance, subject: &Subject) -> String {

@@ -62,15 +62,18 @@ impl World {
         values.dedup();
         for value in values.into_iter().take(LOOKED_FOR) {
             let text = format!("{all} WHERE b = {value}");
-            let mut found = self.all_rows(node, &text).await?.unwrap_or_default();
             let is_one = |row: &&Vec<Option<Vec<u8>>>| row[3].as_deref() == Some(&value.to_be_bytes()[..]);
             let mut expected: Rows = rows.iter().filter(is_one).cloned().collect();
-            found.sort();
             expected.sort();
-            if found != expected {
-                return Err(format!("an index finds {found:?}, and there is {expected:?}"));
+            // The pages are in memory the second time.
+            for _ in 0..2 {
+                let mut found = self.all_rows(node, &text).await?.unwrap_or_default();
+                found.sort();
+                if found != expected {
+                    return Err(format!("an index finds {found:?}, and there is {expected:?}"));
+                }
+                self.report.reads_checked += 1;
             }
-            self.report.reads_checked += 1;
         }
         Ok(())
     }
