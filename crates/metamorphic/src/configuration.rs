@@ -29,6 +29,8 @@ pub struct Configuration {
     pub walks: bool,
     /// True if SELECTs are tried in the turn that they arrive in.
     pub at_once: bool,
+    /// True if half of what is read counts as what the operating system has in memory.
+    pub resident: bool,
     /// Units of work after which a read takes its next step.
     pub step_units: u32,
 }
@@ -75,6 +77,9 @@ impl fmt::Display for Configuration {
         if self.at_once {
             out.write_str(" at_once=on")?;
         }
+        if self.resident {
+            out.write_str(" resident=on")?;
+        }
         match self.step_units {
             STEP_UNITS_MAX => Ok(()),
             units => write!(out, " steps={units}"),
@@ -105,6 +110,7 @@ impl FromStr for Configuration {
             prepared: false,
             walks: false,
             at_once: false,
+            resident: false,
             step_units: STEP_UNITS_MAX,
         };
         for word in words {
@@ -130,6 +136,7 @@ impl Configuration {
             "prepared" => self.prepared = is_on(value)?,
             "walks" => self.walks = is_on(value)?,
             "at_once" => self.at_once = is_on(value)?,
+            "resident" => self.resident = is_on(value)?,
             "steps" => self.step_units = value.parse().ok().filter(|units| *units > 0)?,
             "page" => self.page_rows = Some(value.parse().ok().filter(|rows| *rows > 0)?),
             _ => return None,
@@ -156,7 +163,7 @@ mod tests {
             "disk shards=3 cache=off memory=8 format=da index=4 page=100",
             "memory shards=1 cache=on memory=64 format=nb index=64",
             "memory shards=1 cache=on memory=64 format=nb index=64 page=1 indexes=off filtering=on prepared=on walks=on",
-            "disk shards=1 cache=on memory=64 format=nb index=64 at_once=on steps=3",
+            "disk shards=1 cache=on memory=64 format=nb index=64 at_once=on resident=on steps=3",
         ] {
             assert_eq!(text.parse::<Configuration>().unwrap().to_string(), text);
         }

@@ -73,6 +73,9 @@ pub struct UnderWay {
 impl Instance {
     pub fn start(configuration: Configuration, clock: Arc<HistoryClock>) -> Result<Instance, Trouble> {
         let disk = (configuration.home == Home::Disk).then(|| Arc::new(SimulatedDisk::new(1)));
+        if let Some(disk) = &disk {
+            disk.set_half_resident(configuration.resident);
+        }
         let mut instance = Instance {
             configuration,
             disk,

@@ -9,6 +9,7 @@ mod misses;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -41,6 +42,9 @@ fn room_class(length: usize) -> usize {
 /// The shard's queue of reads, and who waits for which. As many as reads are suspended, each for one request at a time.
 pub struct DiskReads {
     queue: Box<dyn ReadQueue>,
+    /// Called when the queue was given reads, so that those of a turn of the shard are begun together.
+    submitted: Rc<tokio::sync::Notify>,
+    has_submitted: bool,
     waiting: HashMap<u64, Waiting, RandomState>,
     next_id: u64,
     /// Room for what the queue gives.
@@ -123,6 +127,8 @@ impl DiskReads {
         });
         Ok(DiskReads {
             queue: options.disk.read_queue(options.disk_io, notify)?,
+            submitted: Rc::default(),
+            has_submitted: false,
             waiting: HashMap::default(),
             next_id: 0,
             completed: Vec::new(),
@@ -157,7 +163,16 @@ impl DiskReads {
             length: absent.length(),
             room,
         });
+        if !std::mem::replace(&mut self.has_submitted, true) {
+            self.submitted.notify_one();
+        }
         id
+    }
+
+    fn begin_submitted(&mut self) {
+        if std::mem::take(&mut self.has_submitted) {
+            self.queue.begin();
+        }
     }
 
     /// Reads that wait until fewer are under way.

@@ -181,8 +181,10 @@ impl World {
             SsTableFormat::Da,
         ];
         let clock = Arc::new(SimulatedClock::default());
+        let disk = SimulatedDisk::new(random.next_u64());
+        disk.set_half_resident((seed / 16).is_multiple_of(2));
         World {
-            disk: Arc::new(SimulatedDisk::new(random.next_u64())),
+            disk: Arc::new(disk),
             clock: clock.clone(),
             weather: Arc::new(Weather::of_seed(random.clone())),
             format: formats[random.below(4) as usize],

@@ -68,6 +68,12 @@ pub trait File: Send + Sync + Debug {
     /// Reads up to `buffer.len()` bytes from `offset`; 0 at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
+    /// As [`File::read_at`], of what the operating system has in memory, so that the caller does not wait for a device. `WouldBlock`
+    /// where it has nothing of that, or cannot tell.
+    fn read_resident_at(&self, _offset: u64, _buffer: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
     /// Writes all bytes at the end of the file.
     fn append(&self, bytes: &[u8]) -> io::Result<()>;
 

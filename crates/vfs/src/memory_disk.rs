@@ -15,6 +15,7 @@ pub struct MemoryDisk {
     names: Mutex<Names>,
     locks: Arc<Mutex<Vec<PathBuf>>>,
     counters: Arc<DiskCounters>,
+    is_resident: bool,
 }
 
 /// Every path of the disk; the root exists from the start.
@@ -34,6 +35,14 @@ impl MemoryDisk {
         Self::default()
     }
 
+    /// A disk whose files count as what an operating system has in memory: nobody who can do with that waits for a read.
+    pub fn resident() -> Self {
+        MemoryDisk {
+            is_resident: true,
+            ..Self::default()
+        }
+    }
+
     fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -42,6 +51,7 @@ impl MemoryDisk {
         Arc::new(MemoryFile {
             bytes: Arc::clone(bytes),
             counters: Arc::clone(&self.counters),
+            is_resident: self.is_resident,
         })
     }
 }
@@ -224,6 +234,7 @@ impl Disk for MemoryDisk {
 struct MemoryFile {
     bytes: Arc<RwLock<Vec<u8>>>,
     counters: Arc<DiskCounters>,
+    is_resident: bool,
 }
 
 impl File for MemoryFile {
@@ -237,6 +248,13 @@ impl File for MemoryFile {
         buffer[..count].copy_from_slice(&available[..count]);
         self.counters.count_read(count);
         Ok(count)
+    }
+
+    fn read_resident_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.is_resident {
+            true => self.read_at(offset, buffer),
+            false => Err(io::ErrorKind::WouldBlock.into()),
+        }
     }
 
     fn append(&self, added: &[u8]) -> io::Result<()> {

@@ -11,6 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(target_os = "linux")]
+use rustix::io::ReadWriteFlags;
+
 use crate::disk::{DirectoryEntry, DirectoryLock, Disk, DiskCounters, DiskUsage, EntryKind, File};
 use crate::read_queue::{DiskIo, Notify, ReadQueue, real_read_queue};
 
@@ -156,6 +159,14 @@ impl RealFile {
 impl File for RealFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.file.read_at(buffer, offset)?;
+        self.counters.count_read(count);
+        Ok(count)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_resident_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let room = &mut [io::IoSliceMut::new(buffer)];
+        let count = rustix::io::preadv2(&self.file, room, offset, ReadWriteFlags::NOWAIT)?;
         self.counters.count_read(count);
         Ok(count)
     }

@@ -77,6 +77,8 @@ struct State {
     changes: Vec<NameChange>,
     faults: Vec<Fault>,
     read_only: bool,
+    /// Half of what is asked for counts as what an operating system has in memory.
+    is_half_resident: bool,
     /// Bytes that can still be appended; `None` is unlimited.
     free_bytes: Option<u64>,
     /// Counts crashes: a handle of an earlier run is dead.
@@ -127,6 +129,11 @@ impl SimulatedDisk {
 
     pub fn clear_faults(&self) {
         self.state().faults.clear();
+    }
+
+    /// From now on half of the reads of what the operating system has in memory find all of it, and some a part; none before.
+    pub fn set_half_resident(&self, is_half_resident: bool) {
+        self.state().is_half_resident = is_half_resident;
     }
 
     pub fn set_read_only(&self, read_only: bool) {

@@ -41,12 +41,39 @@ fn disks() -> Vec<(Box<dyn Disk>, Folder)> {
     memory.create_dir_all(Path::new("/data")).unwrap();
     let folder = |path, is_real| Folder { path, is_real };
     let simulated = SimulatedDisk::new(1);
+    simulated.set_half_resident(true);
     simulated.create_dir_all(Path::new("/data")).unwrap();
     vec![
         (Box::new(RealDisk::new()), folder(real, true)),
         (Box::new(memory), folder(PathBuf::from("/data"), false)),
         (Box::new(simulated), folder(PathBuf::from("/data"), false)),
     ]
+}
+
+#[test]
+fn what_is_resident_is_what_was_written() {
+    let mut found = 0;
+    for (disk, folder) in disks() {
+        let file = disk.create(&folder.join("file")).unwrap();
+        let written: Vec<u8> = (0..20_000_u32).map(|at| ((at * 7) >> 3) as u8).collect();
+        file.append(&written).unwrap();
+        for offset in (0..25_000).step_by(1_000) {
+            let mut buffer = vec![0; 5_000];
+            let Ok(count) = file.read_resident_at(offset as u64, &mut buffer) else {
+                continue;
+            };
+            let rest = written.get(offset..).unwrap_or_default();
+            assert!(count <= rest.len(), "{disk:?}");
+            assert_eq!(buffer[..count], rest[..count], "{disk:?}");
+            found += 1;
+        }
+    }
+    // The simulated disk has half of it.
+    assert!(found > 5, "{found}");
+    let memory = MemoryDisk::resident();
+    let file = memory.create(Path::new("/file")).unwrap();
+    file.append(b"all of it").unwrap();
+    assert_eq!(file.read_resident_at(4, &mut [0; 2]).unwrap(), 2);
 }
 
 #[test]

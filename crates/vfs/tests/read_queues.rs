@@ -86,6 +86,7 @@ impl Fixture {
 
     /// Waits as a shard does: for the event, or for the notification.
     fn complete(&mut self, count: usize) -> Vec<CompletedRead> {
+        self.queue.begin();
         let mut completed = Vec::new();
         while completed.len() < count {
             match self.queue.event() {

@@ -318,6 +318,7 @@ fn configurations(chance: &Chance, audience: Audience) -> Vec<Configuration> {
         prepared: false,
         walks: false,
         at_once: false,
+        resident: false,
         step_units: STEP_UNITS_MAX,
     };
     let mut all = vec![memory];
@@ -340,6 +341,7 @@ fn configurations(chance: &Chance, audience: Audience) -> Vec<Configuration> {
             prepared: chance.one_in(3),
             walks: chance.one_in(2),
             at_once: chance.one_in(2),
+            resident: chance.one_in(2),
             step_units: *chance.pick(&STEPS_UNITS),
         });
     }

@@ -202,7 +202,17 @@ impl Reader {
         }
     }
 
+    fn begin_disk_reads(&self) {
+        self.disk_reads.borrow_mut().begin_submitted();
+        self.tell_of_refused_reads();
+    }
+
     pub(super) fn disk_reads_completed(&self) {
+        self.resume_completed();
+        self.begin_disk_reads();
+    }
+
+    fn resume_completed(&self) {
         let now_ns = self.context.look_at_clock();
         self.disk_reads.borrow_mut().take_completed(now_ns);
         self.tell_of_refused_reads();
@@ -246,10 +256,18 @@ impl Reader {
                 return;
             }
         };
-        while let Ok(mut ready) = event.readable().await {
-            // Before looking: what completes after the look makes the event readable again.
-            ready.clear_ready();
-            self.disk_reads_completed();
+        let submitted = self.disk_reads.borrow().submitted.clone();
+        loop {
+            tokio::select! {
+                biased;
+                () = submitted.notified() => self.begin_disk_reads(),
+                ready = event.readable() => {
+                    let Ok(mut ready) = ready else { return };
+                    // Before looking: what completes after the look makes the event readable again.
+                    ready.clear_ready();
+                    self.disk_reads_completed();
+                }
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::block::chunked_file::ChunkedFile;
 use crate::block::page_bytes::PageBytes;
 use crate::block::page_cache::PageCache;
 use crate::block::pages::Pages;
-use crate::block::ticket::ReadTicket;
+use crate::block::ticket::{PageRun, ReadTicket};
 use crate::decode::DecodeError;
 use crate::error::ReadError;
 
@@ -224,26 +224,16 @@ impl<'a> ChunkStream<'a> {
             false => self.pages.find(self.file, page),
         };
         if let Some(run) = found {
-            let skipped = (end - run.offset) as usize;
-            // A suspended scan goes on with requests of the size that it had come to.
-            self.request_end = run.offset + run.bytes.len() as u64;
-            self.request_bytes = self.request_bytes.max(run.bytes.len() as u64);
-            if self.available().is_empty() {
-                self.window_offset = run.offset;
-                self.start = skipped;
-                self.window = Window::Shared(run.bytes);
-            } else {
-                // What lies across two pages is copied, and not the rest of the second, which is read where it lies.
-                let wanted = usize::try_from(needed_end - end).unwrap_or(usize::MAX);
-                let wanted = wanted.max(self.available().len()).max(JOINED_BYTES_MIN);
-                let behind = run.bytes.get(skipped..).unwrap_or_default();
-                self.join(behind.get(..wanted).unwrap_or(behind), needed_end);
-            }
+            self.go_on_in(run, needed_end);
+            return Ok(());
+        }
+        let absent = self.absent(page, needed_end);
+        if let Some(run) = self.pages.find_resident(&absent) {
+            self.go_on_in(run, needed_end);
             return Ok(());
         }
         let page_offset = page * self.file.page_bytes();
         let skipped = (end - page_offset) as usize;
-        let absent = self.absent(page, needed_end);
         let room_end = needed_end.next_multiple_of(self.file.page_bytes());
         if self.available().is_empty() {
             self.begin_window(page_offset);
@@ -261,6 +251,26 @@ impl<'a> ChunkStream<'a> {
             self.join(bytes.get(skipped..).unwrap_or_default(), room_end);
         }
         Ok(())
+    }
+
+    /// Adds bytes of pages in memory, which have those that follow the window.
+    fn go_on_in(&mut self, run: PageRun, needed_end: u64) {
+        let end = self.window_offset + self.window.bytes().len() as u64;
+        let skipped = (end - run.offset) as usize;
+        // A suspended scan goes on with requests of the size that it had come to.
+        self.request_end = run.offset + run.bytes.len() as u64;
+        self.request_bytes = self.request_bytes.max(run.bytes.len() as u64);
+        if self.available().is_empty() {
+            self.window_offset = run.offset;
+            self.start = skipped;
+            self.window = Window::Shared(run.bytes);
+        } else {
+            // What lies across two pages is copied, and not the rest of the second, which is read where it lies.
+            let wanted = usize::try_from(needed_end - end).unwrap_or(usize::MAX);
+            let wanted = wanted.max(self.available().len()).max(JOINED_BYTES_MIN);
+            let behind = run.bytes.get(skipped..).unwrap_or_default();
+            self.join(behind.get(..wanted).unwrap_or(behind), needed_end);
+        }
     }
 
     /// An empty window, with the memory of the one before.
@@ -339,7 +349,7 @@ impl<'a> ChunkStream<'a> {
         self.request_end = (last + 1) * page_bytes;
         self.request_bytes = self.request_end - offset;
         let is_kept = !self.is_scan && self.request_bytes <= KEPT_BYTES_MAX.max(page_bytes);
-        AbsentPages::new(self.file, first, last, is_kept)
+        self.pages.absent(self.file, first, last, is_kept)
     }
 
     /// Moves what is left of the window to its beginning and puts what follows behind it. There is room for all until `room_end`

@@ -24,6 +24,8 @@ pub struct PageCache {
     /// Stored pages of compressed files, beside what the first level has of them.
     packed: RefCell<SegmentedPages>,
     spare: RefCell<SparePages>,
+    /// Room for stored pages while they are unpacked.
+    stored: RefCell<Vec<u8>>,
     cost: RefCell<ReadCost>,
     /// Buffers of readers that have ended, for those that come.
     row_buffers: RefCell<Vec<RowBuffers>>,
@@ -38,12 +40,15 @@ pub enum PageLevel {
     Packed,
 }
 
-/// Processor time to bring a page, in ns (decision 28): decompressing a chunk of 16 KiB, or a read of the disk.
+/// Processor time to decompress a chunk of 16 KiB, in ns (decision 28).
 const DECOMPRESSION_NS: u64 = 3_000;
-const DISK_READ_NS: u64 = 12_000;
+/// Assumed of pages of which it is not known how they came: reading one from the disk, in ns.
+const READ_NS: u64 = 12_000;
 
 /// Readers that one read commonly has open: one for each SSTable.
 const ROW_BUFFERS_MAX: usize = 16;
+/// Room for stored pages that is kept.
+const STORED_BYTES_MAX: usize = 64 * 1024;
 /// Reads that are suspended at the same time in a busy shard; each takes some hundred bytes.
 const TICKETS_MAX: usize = 64;
 /// Largest buffers of one reader that are kept, in bytes, so that one huge row does not hold memory for good.
@@ -57,6 +62,7 @@ impl PageCache {
             decompressed: RefCell::new(SegmentedPages::new(bytes_max)),
             packed: RefCell::new(SegmentedPages::new(0)),
             spare: RefCell::default(),
+            stored: RefCell::default(),
             cost: RefCell::default(),
             row_buffers: RefCell::default(),
             ticket_states: RefCell::default(),
@@ -142,18 +148,26 @@ impl PageCache {
         self.make_page(length, unpack).ok()
     }
 
-    /// Checks a page that came from the disk, and keeps it. It is unpacked where it stays, if that is the level of decompressed ones.
+    /// Checks a page that came from the disk for `read_ns`, and keeps it. It is unpacked where it stays, if that is the level of decompressed ones.
     pub(crate) fn take_in(
         &self,
         file: &ChunkedFile,
         page: u64,
         stored: &[u8],
+        read_ns: u64,
     ) -> Result<PageBytes, Corruption> {
         let key = (file.id(), page);
         let length = file.bytes_of(page, page);
         let unpack = |room: &mut [u8]| file.unpack_pages(page, page, stored, room);
         let (mut decompressed, mut packed) = (self.decompressed.borrow_mut(), self.packed.borrow_mut());
-        let level = level_for(&mut decompressed, &mut packed, file, key, (length, stored.len()));
+        let level = level_for(
+            &mut decompressed,
+            &mut packed,
+            file,
+            key,
+            (length, stored.len()),
+            read_ns,
+        );
         if level == Some(PageLevel::Decompressed)
             && let Some(kept) = decompressed.insert_with(key, length, unpack)?
         {
@@ -177,7 +191,7 @@ impl PageCache {
             let start = (offset - base) as usize;
             let stored = stored.get(start..start + length).unwrap_or_default();
             let lengths = (bytes.len(), stored.len());
-            match level_for(&mut decompressed, &mut packed, file, key, lengths) {
+            match level_for(&mut decompressed, &mut packed, file, key, lengths, READ_NS) {
                 Some(PageLevel::Packed) => packed.insert(key, stored),
                 Some(PageLevel::Decompressed) => decompressed.insert(key, bytes),
                 None => {}
@@ -230,6 +244,19 @@ impl PageCache {
         }
     }
 
+    /// Room for so many stored bytes, whatever it holds.
+    pub(crate) fn take_stored(&self, length: usize) -> Vec<u8> {
+        let mut stored = self.stored.take();
+        stored.resize(length, 0);
+        stored
+    }
+
+    pub(crate) fn give_stored(&self, stored: Vec<u8>) {
+        if stored.len() <= STORED_BYTES_MAX {
+            self.stored.replace(stored);
+        }
+    }
+
     pub(crate) fn take_row_buffers(&self) -> RowBuffers {
         self.row_buffers.borrow_mut().pop().unwrap_or_default()
     }
@@ -249,14 +276,15 @@ fn level_for(
     file: &ChunkedFile,
     key: PageKey,
     (length, stored_length): (usize, usize),
+    read_ns: u64,
 ) -> Option<PageLevel> {
     if decompressed.contains(key) || packed.contains(key) {
         return None;
     }
-    decompressed.left.brought(key, DISK_READ_NS);
+    decompressed.left.brought(key, read_ns);
     let may_pack = !file.is_plain() && packed.may_keep(stored_length);
     if may_pack {
-        packed.left.brought(key, DISK_READ_NS);
+        packed.left.brought(key, read_ns);
     }
     // Most pages are asked for once while they are here: what comes back comes into the level above then.
     let is_packed = may_pack && !decompressed.has_room(length);

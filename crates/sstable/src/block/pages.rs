@@ -13,7 +13,7 @@ use crate::block::absent_pages::AbsentPages;
 use crate::block::chunked_file::ChunkedFile;
 use crate::block::page_bytes::PageBytes;
 use crate::block::page_cache::PageCache;
-use crate::block::ticket::{PageRun, Pin, ReadTicket};
+use crate::block::ticket::{PageRun, ReadTicket};
 use crate::component::Component;
 use crate::corruption::Corruption;
 use crate::error::ReadError;
@@ -32,6 +32,9 @@ pub struct Pages<'a> {
 
 /// The largest request. A drive's throughput hardly grows beyond, and every scan may hold as much.
 const REQUEST_BYTES_MAX: u64 = 128 * 1024;
+/// Processor time to bring a page, in ns (decision 28): from the disk, or out of the operating system's memory.
+const DISK_READ_NS: u64 = 12_000;
+const RESIDENT_READ_NS: u64 = 5_000;
 /// The smallest bound of a request that is worth having for a scan: of several pages.
 const REQUEST_BYTES_MIN: u64 = 16 * 1024;
 
@@ -87,25 +90,23 @@ impl PageCache {
             Some(known) => known,
             None => {
                 file.check_length(first, last, stored)?;
-                self.unpack_delivered(absent, stored)?
+                self.unpack_delivered(absent, stored, DISK_READ_NS)?
             }
         };
-        let run = PageRun {
-            offset: first * file.page_bytes(),
-            bytes,
-        };
-        ticket.state.borrow_mut().get_or_insert_default().pins.push(Pin {
-            file: file.id(),
-            run,
-            is_used: true,
-        });
+        ticket.pin(absent, bytes);
         Ok(())
     }
 
-    fn unpack_delivered(&self, absent: &AbsentPages, stored: &[u8]) -> Result<PageBytes, Corruption> {
+    /// `read_ns` is what reading them has cost.
+    fn unpack_delivered(
+        &self,
+        absent: &AbsentPages,
+        stored: &[u8],
+        read_ns: u64,
+    ) -> Result<PageBytes, Corruption> {
         let (file, first, last) = (&absent.file, absent.first, absent.last);
         if absent.is_kept && first == last {
-            return self.take_in(file, first, stored);
+            return self.take_in(file, first, stored, read_ns);
         }
         let unpack = |room: &mut [u8]| file.unpack_pages(first, last, stored, room);
         let bytes = self.make_page(file.bytes_of(first, last), unpack)?;
@@ -131,6 +132,7 @@ impl PageCache {
             state.pins.drain(..).for_each(|pin| self.give_page(pin.run.bytes));
             state.stops.forget();
             state.found.clear();
+            state.resident_bytes = 0;
             state.cost = ReadCost::default();
             self.give_ticket_state(state);
         }
@@ -239,6 +241,40 @@ impl<'a> Pages<'a> {
         self.cache.holds((file.id(), page))
     }
 
+    /// Neighbouring pages, the last included, that memory lacks. `is_kept`: others may want them, too.
+    pub(crate) fn absent(&self, file: &ChunkedFile, first: u64, last: u64, is_kept: bool) -> AbsentPages {
+        AbsentPages::new(file, first, last, is_kept && !self.passes_by)
+    }
+
+    /// Pages that the caches lack and the operating system has in memory, for a read that would be suspended for them: copying them costs less
+    /// than the suspension. `None` where it has not all of them, or they are too many for one run, or anything is wrong: the
+    /// disk is to be asked then, and tells.
+    pub(crate) fn find_resident(&self, absent: &AbsentPages) -> Option<PageRun> {
+        let ticket = self.ticket?;
+        let (file, first, last) = (&absent.file, absent.first, absent.last);
+        let unpacked = file.bytes_of(first, last);
+        if !ticket.may_take_resident(unpacked) {
+            return None;
+        }
+        let mut stored = self.cache.take_stored(absent.length);
+        let is_whole = file
+            .file()
+            .read_resident_at(absent.offset, &mut stored)
+            .is_ok_and(|count| count == absent.length);
+        let bytes = is_whole.then(|| {
+            file.check_length(first, last, &stored).ok()?;
+            self.cache
+                .unpack_delivered(absent, &stored, RESIDENT_READ_NS)
+                .ok()
+        });
+        self.cache.give_stored(stored);
+        let bytes = bytes.flatten()?;
+        self.count_misses(absent);
+        self.count_read(absent);
+        ticket.count_resident(unpacked);
+        Some(ticket.pin(absent, bytes))
+    }
+
     /// Brings pages that memory lacks: their uncompressed bytes, or the end of a read that does not wait for them.
     pub(crate) fn fetch(&self, absent: AbsentPages) -> Result<Vec<u8>, ReadError> {
         let mut out = Vec::new();
@@ -249,21 +285,12 @@ impl<'a> Pages<'a> {
     /// As [`Self::fetch`], behind what `out` holds; `stored` is room for the bytes as they are in the file.
     pub(crate) fn fetch_into(
         &self,
-        mut absent: AbsentPages,
+        absent: AbsentPages,
         stored: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
-        let (is_index, count) = (absent.file.is_index(), absent.last - absent.first + 1);
-        absent.is_kept &= !self.passes_by;
-        self.count(|cost| {
-            if is_index {
-                cost.index_misses += count;
-                cost.index_blocks += 1;
-            } else {
-                cost.cache_misses += count;
-                cost.cache_blocks += 1;
-            }
-        });
+        self.count_misses(&absent);
+        self.count_block(&absent);
         if self.ticket.is_some() {
             return Err(ReadError::Absent(Box::new(absent)));
         }
@@ -287,6 +314,23 @@ impl<'a> Pages<'a> {
 
     pub(crate) fn count_dropped(&self, pages: u64) {
         self.count(|cost| cost.dropped += pages);
+    }
+
+    fn count_misses(&self, absent: &AbsentPages) {
+        let (is_index, count) = (absent.file.is_index(), absent.last - absent.first + 1);
+        self.count(|cost| match is_index {
+            true => cost.index_misses += count,
+            false => cost.cache_misses += count,
+        });
+    }
+
+    /// A stop to wait for the disk.
+    fn count_block(&self, absent: &AbsentPages) {
+        let is_index = absent.file.is_index();
+        self.count(|cost| match is_index {
+            true => cost.index_blocks += 1,
+            false => cost.cache_blocks += 1,
+        });
     }
 
     fn count_read(&self, absent: &AbsentPages) {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use helenus_rows::clustering::ClusteringBound;
 
+use crate::block::absent_pages::AbsentPages;
 use crate::block::page_bytes::PageBytes;
 use crate::index::entry::IndexEntry;
 use crate::index::found_entries::FoundEntries;
@@ -25,8 +26,13 @@ pub(crate) struct TicketState {
     pub(super) pins: Vec<Pin>,
     pub(super) stops: Stops,
     pub(super) found: FoundEntries,
+    /// Decompressed bytes of pages that the run took from the operating system's memory.
+    pub(super) resident_bytes: usize,
     pub(super) cost: ReadCost,
 }
+
+/// Decompressed bytes that a run takes from the operating system's memory at most: some 100 us of decompression.
+const RESIDENT_BYTES_MAX: usize = 512 * 1024;
 
 impl TicketState {
     /// Lets go of what the run before did not use, which bounds the pins by what one run reads and one delivery.
@@ -67,6 +73,7 @@ impl ReadTicket {
     /// Before the first of several reads is made, or made again.
     pub fn begin_attempt(&self) {
         if let Some(state) = &mut *self.state.borrow_mut() {
+            state.resident_bytes = 0;
             state.release_unused();
         }
     }
@@ -75,6 +82,7 @@ impl ReadTicket {
     pub fn resume_run(&self) {
         if let Some(state) = &mut *self.state.borrow_mut() {
             state.stops.resume();
+            state.resident_bytes = 0;
             if !self.is_of_several {
                 state.release_unused();
             }
@@ -85,6 +93,7 @@ impl ReadTicket {
     pub fn begin_run(&self) {
         if let Some(state) = &mut *self.state.borrow_mut() {
             state.stops.forget();
+            state.resident_bytes = 0;
             if !self.is_of_several {
                 state.release_unused();
             }
@@ -151,6 +160,31 @@ impl ReadTicket {
     pub(crate) fn note_found_entry(&self, file: u64, key: &[u8], entry: IndexEntry) {
         let state = &mut *self.state.borrow_mut();
         state.get_or_insert_default().found.note(file, key, entry);
+    }
+
+    /// Keeps pages for as long as runs use them.
+    pub(super) fn pin(&self, pages: &AbsentPages, bytes: PageBytes) -> PageRun {
+        let run = PageRun {
+            offset: pages.first * pages.file.page_bytes(),
+            bytes,
+        };
+        let pin = Pin {
+            file: pages.file.id(),
+            run: run.clone(),
+            is_used: true,
+        };
+        self.state.borrow_mut().get_or_insert_default().pins.push(pin);
+        run
+    }
+
+    pub(super) fn may_take_resident(&self, bytes: usize) -> bool {
+        let state = self.state.borrow();
+        let taken = state.as_ref().map_or(0, |state| state.resident_bytes);
+        bytes <= RESIDENT_BYTES_MAX - taken
+    }
+
+    pub(super) fn count_resident(&self, bytes: usize) {
+        self.state.borrow_mut().get_or_insert_default().resident_bytes += bytes;
     }
 
     pub(super) fn find(&self, file: u64, offset: u64) -> Option<PageRun> {

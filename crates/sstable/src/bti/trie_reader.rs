@@ -140,8 +140,11 @@ impl<'a> TrieFile<'a> {
                 run: run.bytes,
             }),
             None => {
-                let absent = AbsentPages::new(self.file, index, index, true);
-                Ok(whole(self.pages.fetch(absent)?.into()))
+                let absent = self.pages.absent(self.file, index, index, true);
+                match self.pages.find_resident(&absent) {
+                    Some(run) => Ok(whole(run.bytes)),
+                    None => Ok(whole(self.pages.fetch(absent)?.into())),
+                }
             }
         }
     }

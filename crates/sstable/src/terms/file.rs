@@ -5,7 +5,6 @@ use std::path::Path;
 use helenus_rows::clustering::{ClusteringComparator, Side};
 use helenus_vfs::{Disk, File};
 
-use crate::block::absent_pages::AbsentPages;
 use crate::block::chunked_file::{ChunkedFile, Form};
 use crate::block::pages::Pages;
 use crate::block::ticket::PageRun;
@@ -445,10 +444,13 @@ impl<'a> TermCursor<'a> {
                     .min(self.file.leaf_pages.saturating_sub(1))
                     .max(page);
                 // What is there already is read again: it is next to what is not.
-                let bytes = self.pages.fetch(AbsentPages::new(file, page, last, true))?;
-                PageRun {
-                    offset,
-                    bytes: bytes.into(),
+                let absent = self.pages.absent(file, page, last, true);
+                match self.pages.find_resident(&absent) {
+                    Some(run) => run,
+                    None => PageRun {
+                        offset,
+                        bytes: self.pages.fetch(absent)?.into(),
+                    },
                 }
             }
         };

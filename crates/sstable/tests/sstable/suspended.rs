@@ -9,10 +9,11 @@ use helenus_schema::{ColumnKind, TableMetadata};
 use helenus_sstable::error::ReadError;
 use helenus_sstable::source::PartitionScanner;
 use helenus_sstable::{
-    AbsentPages, CompressionParameters, Compressor, PageCache, Pages, ReadTicket, SsTable, SsTableFormat,
+    AbsentPages, CompressionParameters, Compressor, PageCache, PageLevel, Pages, ReadTicket, SsTable,
+    SsTableFormat,
 };
 use helenus_types::{CqlType, Token};
-use helenus_vfs::{Disk, MemoryDisk};
+use helenus_vfs::{Disk, MemoryDisk, SimulatedDisk};
 
 use crate::support::{
     Column, DESCRIPTOR, NOW_US, Partition, Partitions, cell, drain, folder, id, insert, key, live, options,
@@ -21,6 +22,15 @@ use crate::support::{
 
 /// Partitions of 0 to 900 rows.
 fn sstable(compression: Option<CompressionParameters>) -> (TableMetadata, Partitions, Arc<SsTable>) {
+    sstable_on(Arc::new(MemoryDisk::new()), compression, 300)
+}
+
+/// Partitions of up to three times so many rows.
+fn sstable_on(
+    disk: Arc<dyn Disk>,
+    compression: Option<CompressionParameters>,
+    rows: u32,
+) -> (TableMetadata, Partitions, Arc<SsTable>) {
     let columns = vec![
         Column("pk", ColumnKind::PartitionKey, CqlType::Int),
         Column("c", ColumnKind::Clustering, CqlType::Int),
@@ -31,7 +41,7 @@ fn sstable(compression: Option<CompressionParameters>) -> (TableMetadata, Partit
     let mut partitions = Partitions::new();
     for partition_key in 1..4_u32 {
         let mut partition = Partition::default();
-        for number in 0..partition_key * 300 {
+        for number in 0..partition_key * rows {
             let value = format!("{number:0100}");
             let cells = vec![cell(v, NOW_US, value.as_bytes())];
             partition.row(
@@ -41,7 +51,6 @@ fn sstable(compression: Option<CompressionParameters>) -> (TableMetadata, Partit
         }
         insert(&mut partitions, &partition_key.to_be_bytes(), partition);
     }
-    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let mut options = options(&table, &partitions);
     options.compression = compression;
     options.column_index_bytes = 1024;
@@ -198,6 +207,91 @@ fn tries_are_read_from_pages_that_were_brought_for_something_else() {
             );
         }
     }
+}
+
+#[test]
+fn pages_that_the_operating_system_has_in_memory_are_not_waited_for() {
+    for compression in [None, Some(lz4())] {
+        let (_, partitions, sstable) = sstable_on(Arc::new(MemoryDisk::resident()), compression, 300);
+        for cache_bytes in [0, 10_000, 1 << 20] {
+            let cache = PageCache::new(cache_bytes);
+            let slices = [Slice::all()];
+            for ((token, partition_key), partition) in &partitions {
+                let ticket = ReadTicket::new();
+                let (read, stops) = run_to_end(&cache, &ticket, |pages| {
+                    let cursor = sstable.partition(pages, *token, partition_key, &slices, false)?;
+                    drain(&mut cursor.unwrap())
+                });
+                assert_eq!(&read, partition);
+                assert_eq!(stops, 0);
+                assert!(cache_bytes > 0 || ticket.cost().reads > 0);
+            }
+            assert_eq!(scan_suspended(&sstable, &cache, &slices), partitions);
+        }
+    }
+}
+
+#[test]
+fn a_run_takes_so_much_of_the_operating_systems_memory_and_stops_then() {
+    let (_, partitions, sstable) = sstable_on(Arc::new(MemoryDisk::resident()), Some(lz4()), 3_000);
+    let ((token, partition_key), partition) = partitions.last_key_value().unwrap();
+    let (cache, ticket, slices) = (PageCache::new(4 << 20), ReadTicket::new(), [Slice::all()]);
+    let (read, stops) = run_to_end(&cache, &ticket, |pages| {
+        let cursor = sstable.partition(pages, *token, partition_key, &slices, false)?;
+        drain(&mut cursor.unwrap())
+    });
+    assert_eq!(&read, partition);
+    // 9,000 rows of 100 bytes and more are 1 to 1.5 MiB, of which each run takes 512 KiB.
+    assert!((1..=3).contains(&stops), "{stops}");
+}
+
+#[test]
+fn what_is_sometimes_resident_is_read_all_the_same() {
+    for seed in 0..10 {
+        let disk = SimulatedDisk::new(seed);
+        disk.set_half_resident(true);
+        let (_, partitions, sstable) = sstable_on(Arc::new(disk), Some(lz4()), 300);
+        let cache = PageCache::new([0, 20_000][seed as usize % 2]);
+        assert_eq!(scan_suspended(&sstable, &cache, &[Slice::all()]), partitions);
+    }
+}
+
+#[test]
+fn a_read_that_passes_the_cache_by_leaves_no_resident_pages_there() {
+    let (_, partitions, sstable) = sstable_on(Arc::new(MemoryDisk::resident()), Some(lz4()), 300);
+    for (passes_by, leaves_some) in [(false, true), (true, false)] {
+        let (cache, ticket, slices) = (PageCache::new(1 << 20), ReadTicket::new(), [Slice::all()]);
+        for (token, partition_key) in partitions.keys() {
+            let pages = cache.suspending(&ticket).passing_by(passes_by);
+            let cursor = sstable.partition(pages, *token, partition_key, &slices, false);
+            drain(&mut cursor.unwrap().unwrap()).unwrap();
+        }
+        assert_eq!(cache.bytes(PageLevel::Decompressed) > 0, leaves_some);
+    }
+}
+
+#[test]
+fn damage_in_resident_pages_is_left_to_whoever_reads_the_disk() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::resident());
+    let (table, partitions, sstable) = sstable_on(disk.clone(), Some(lz4()), 300);
+    let data = folder(&table).join("nb-1-big-Data.db");
+    let file = disk.open_writable(&data).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(100, &mut byte).unwrap();
+    file.write_at(100, &[byte[0] ^ 1]).unwrap();
+    let (cache, ticket, slices) = (PageCache::new(1 << 20), ReadTicket::new(), [Slice::all()]);
+    let (token, partition_key) = partitions.first_key_value().unwrap().0;
+    let read = sstable
+        .partition(cache.suspending(&ticket), *token, partition_key, &slices, false)
+        .and_then(|cursor| drain(&mut cursor.unwrap()));
+    let Err(ReadError::Absent(absent)) = read else {
+        panic!("{read:?}")
+    };
+    let delivered = cache.deliver(&ticket, &absent, &absent.read().unwrap());
+    assert!(
+        matches!(delivered, Err(ReadError::Corrupt { .. })),
+        "{delivered:?}"
+    );
 }
 
 #[test]

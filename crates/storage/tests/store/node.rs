@@ -44,6 +44,7 @@ impl Node {
     pub fn start(seed: u64, schema: Schema) -> Self {
         let table = Arc::clone(schema.tables().next().unwrap());
         let disk = Arc::new(SimulatedDisk::new(seed));
+        disk.set_half_resident(seed % 2 == 1);
         let clock = Arc::new(ManualClock::starting_at(i64::from(NOW_S) * 1_000_000));
         let mut node = Node {
             disk,

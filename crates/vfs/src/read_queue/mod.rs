@@ -66,10 +66,13 @@ pub enum FailedRead {
 }
 
 pub trait ReadQueue {
-    /// Takes a read. It completes once, whatever happens.
+    /// Takes a read. It completes once, whatever happens, behind the next [`ReadQueue::begin`].
     fn submit(&mut self, read: QueuedRead);
 
-    /// Moves what has completed since the last call to `completed`, and starts what waited for it.
+    /// Begins what was submitted since the last call, all of it together where that is cheaper.
+    fn begin(&mut self) {}
+
+    /// Moves what has completed since the last call to `completed`, and begins what waited for it.
     fn take_completed(&mut self, completed: &mut Vec<CompletedRead>);
 
     /// Readable when something has completed; `None` for a queue that calls its [`Notify`].

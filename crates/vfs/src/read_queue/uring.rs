@@ -12,6 +12,7 @@ use super::{CompletedRead, FailedRead, QueuedRead, READS_UNDER_WAY_MAX, ReadQueu
 /// 1. A slot that is `Some` belongs to a read that the kernel may be writing to: its buffer and its file are neither
 ///    moved, freed nor lent out until the read's completion has been taken.
 /// 2. A completion's user data is the index of its slot.
+/// 3. What was pushed and is not begun is so until the caller's next [`ReadQueue::begin`].
 pub(crate) struct UringReads {
     ring: IoUring,
     event: OwnedFd,
@@ -21,6 +22,8 @@ pub(crate) struct UringReads {
     waiting: VecDeque<QueuedRead>,
     /// Completed without the ring.
     completed: Vec<CompletedRead>,
+    /// The ring has entries that the kernel was not told of.
+    has_pushed: bool,
     refusal: Option<io::Error>,
 }
 
@@ -55,11 +58,12 @@ impl UringReads {
             free: (0..READS_UNDER_WAY_MAX).collect(),
             waiting: VecDeque::new(),
             completed: Vec::new(),
+            has_pushed: false,
             refusal: None,
         })
     }
 
-    /// Asks the kernel for what a slot still lacks; gives the slot up with an error where that cannot be.
+    /// Puts a request for what a slot still lacks into the ring; gives the slot up with an error where that cannot be.
     fn push(&mut self, index: usize) {
         let Some(slot) = self.slots[index].as_mut() else {
             return;
@@ -77,15 +81,10 @@ impl UringReads {
         // SAFETY: the descriptor and the buffer belong to the slot, which by invariant 1 stays as it is until the
         // read's completion has been taken; `length` is at most what the buffer has from `filled` on.
         let pushed = unsafe { self.ring.submission().push(&entry) };
-        let submitted = match pushed {
-            // The ring has an entry for each slot, so it is not full.
-            Err(_) => Err(io::ErrorKind::WouldBlock.into()),
-            Ok(()) => self.submit_entries(),
-        };
-        if let Err(error) = submitted {
-            // The entry may be in the ring still, so the slot must stay: its completion is yet to come. A kernel that
-            // refuses entries for good is a broken one, and whoever owns the queue is told.
-            self.refusal = Some(error);
+        match pushed {
+            Ok(()) => self.has_pushed = true,
+            // Not to be: the ring has an entry for each slot.
+            Err(_) => self.refusal = Some(io::ErrorKind::WouldBlock.into()),
         }
     }
 
@@ -154,6 +153,18 @@ impl ReadQueue for UringReads {
         self.push(index);
     }
 
+    fn begin(&mut self) {
+        if !std::mem::take(&mut self.has_pushed) {
+            return;
+        }
+        if let Err(error) = self.submit_entries() {
+            // The entries may be in the ring still, so the slots must stay: their completions are yet to come. A kernel that
+            // refuses entries for good is a broken one, and whoever owns the queue is told.
+            self.refusal = Some(error);
+            self.has_pushed = true;
+        }
+    }
+
     fn take_completed(&mut self, completed: &mut Vec<CompletedRead>) {
         // Only to make the event unreadable again; how often it was signalled does not matter.
         let mut count = [0_u8; 8];
@@ -168,6 +179,7 @@ impl ReadQueue for UringReads {
             self.submit(read);
         }
         completed.append(&mut self.completed);
+        self.begin();
     }
 
     fn event(&self) -> Option<BorrowedFd<'_>> {

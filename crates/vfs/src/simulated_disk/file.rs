@@ -7,6 +7,7 @@ use super::names::InodeId;
 use super::{FaultKind, Operation, Shared, State, UnsyncedChange};
 use crate::disk::File;
 use crate::memory_disk::overwrite;
+use crate::random::Random;
 
 #[derive(Debug)]
 pub(super) struct SimulatedFile {
@@ -93,6 +94,18 @@ impl File for SimulatedFile {
         buffer[..count].copy_from_slice(&available[..count]);
         self.shared.counters.count_read(count);
         Ok(count)
+    }
+
+    fn read_resident_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let is_half_resident = self.live_state()?.is_half_resident;
+        match is_half_resident.then(|| self.shared.random.below(8)) {
+            Some(0..=3) => self.read_at(offset, buffer),
+            Some(4) => {
+                let half = buffer.len() / 2;
+                self.read_at(offset, buffer.get_mut(..half).unwrap_or_default())
+            }
+            _ => Err(io::ErrorKind::WouldBlock.into()),
+        }
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {

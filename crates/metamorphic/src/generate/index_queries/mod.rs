@@ -112,6 +112,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         prepared: false,
         walks: false,
         at_once: false,
+        resident: false,
         step_units: STEP_UNITS_MAX,
     };
     let indexed = Configuration {
@@ -125,6 +126,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         filtering: false,
         prepared: chance.one_in(4),
         at_once: !chance.one_in(3),
+        resident: chance.one_in(2),
         step_units: *chance.pick(&STEPS_UNITS),
         ..filters
     };
