@@ -54,6 +54,11 @@ impl Ghosts {
         }
     }
 
+    /// Returns whether an item was let go lately.
+    pub fn contains(&self, item: impl Hash) -> bool {
+        !self.hashes.is_empty() && self.hashes.contains(&hash_of(item))
+    }
+
     pub fn worth(&self) -> Worth {
         self.worth
     }
@@ -81,6 +86,8 @@ mod tests {
         let mut ghosts = Ghosts::default();
         ghosts.set_bytes_max(1_000 * 100);
         (0..10_000).for_each(|item: u64| ghosts.add(item, 100));
+        let known = (0..11_000).filter(|item: &u64| ghosts.contains(item));
+        assert!(known.eq(9_000..10_000));
         (0..9_000).for_each(|item: u64| ghosts.brought(item, 2));
         assert_eq!(ghosts.worth(), Worth::default());
         (9_000..11_000).for_each(|item: u64| ghosts.brought(item, 2));

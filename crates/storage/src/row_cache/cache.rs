@@ -5,6 +5,7 @@ use std::cell::Cell;
 use helenus_schema::TableId;
 use helenus_types::Token;
 
+use super::admission::Admission;
 use super::fill::Recorder;
 use super::index::{INDEX_BYTES_PER_PARTITION, PartitionIndex};
 use super::partition::CachedPartition;
@@ -28,6 +29,11 @@ fn ghost_key(partition: &CachedPartition) -> (u32, i64) {
     (partition.table, partition.token().0)
 }
 
+/// As [`ghost_key`]; tokens are spread over all bits already.
+fn admission_hash(table: u32, token: Token) -> u64 {
+    (token.0 as u64 ^ u64::from(table)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 /// Merged rows of SSTables, by bytes. Belongs to a shard's thread.
 ///
 /// Eviction goes round the partitions and takes the blocks that were not read since it last came by (CLOCK, second
@@ -48,6 +54,8 @@ pub struct RowCache {
     evicted_bytes: u64,
     /// Partitions that a somewhat larger cache would have.
     left: Ghosts,
+    /// Those that were looked for and are not admitted yet.
+    admission: Admission,
 }
 
 /// Counts since the cache was made.
@@ -76,6 +84,7 @@ impl RowCache {
             fills: 0,
             evicted_bytes: 0,
             left: Ghosts::default(),
+            admission: Admission::default(),
         }
     }
 
@@ -126,6 +135,31 @@ impl RowCache {
     #[inline]
     pub fn partition(&self, table: TableId, token: Token, key: &[u8]) -> Option<&CachedPartition> {
         self.index.get(self.index.find(table, token, key)?)
+    }
+
+    /// Returns whether a partition that is not cached is worth recording: there is room, or it was looked for before.
+    pub(crate) fn admits(&self, table: TableId, token: Token) -> bool {
+        let kept_free = 2 * self.eviction_bytes();
+        if self.bytes + kept_free <= self.bytes_max {
+            return true;
+        }
+        let Some(number) = self.index.number(table) else {
+            return true;
+        };
+        self.admission.has_seen(admission_hash(number, token)) || self.left.contains((number, token.0))
+    }
+
+    /// A partition was read that is not cached and was not admitted.
+    pub(crate) fn note_refused(&mut self, table: TableId, token: Token) {
+        if let Some(number) = self.index.number(table) {
+            self.admission.set_partitions(self.index.len());
+            self.admission.see(admission_hash(number, token));
+        }
+    }
+
+    /// Bytes that one eviction frees at least.
+    fn eviction_bytes(&self) -> usize {
+        EVICTION_BYTES_MIN.min(self.bytes_max / 8)
     }
 
     /// Takes in what a read recorded of some slices of a partition, whose deletion and static row were read with it.
@@ -226,9 +260,7 @@ impl RowCache {
             return;
         }
         let before = self.bytes;
-        let target = self
-            .bytes_max
-            .saturating_sub(EVICTION_BYTES_MIN.min(self.bytes_max / 8));
+        let target = self.bytes_max.saturating_sub(self.eviction_bytes());
         // Twice round finds everything.
         let steps_max = u64::from(self.index.slot_count()) * 2;
         for step in 0..steps_max {

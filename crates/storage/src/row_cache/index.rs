@@ -49,6 +49,16 @@ impl PartitionIndex {
         None
     }
 
+    /// A table's number in the cache, if anything of it was ever cached.
+    pub fn number(&self, table: TableId) -> Option<u32> {
+        self.numbers.get(&table).copied()
+    }
+
+    /// Partitions that are there.
+    pub fn len(&self) -> usize {
+        self.slot_count() as usize - self.free.len()
+    }
+
     pub fn has_table(&self, table: TableId) -> bool {
         self.numbers.contains_key(&table)
     }

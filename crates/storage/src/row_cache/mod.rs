@@ -19,6 +19,7 @@ mod walk;
 mod cursor;
 mod fill;
 
+mod admission;
 mod cache;
 mod index;
 

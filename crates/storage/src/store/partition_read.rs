@@ -21,6 +21,7 @@ use helenus_sstable::{Pages, SsTable, SsTableCursor};
 pub(super) struct Fills {
     slots: OnceCell<Box<[OnceCell<Fill>; GAPS_MAX]>>,
     sstables_touched: Cell<u32>,
+    was_refused: Cell<bool>,
 }
 
 /// Some slices of a partition.
@@ -144,6 +145,18 @@ impl<'a> PartitionRead<'a> {
         self.open(slices, settled, sources).map(|_| ())
     }
 
+    /// As [`PartitionRead::open_sstables`], of a partition that the row cache would have recorded if it had admitted it.
+    pub fn open_refused(
+        &self,
+        slices: &'a [Slice],
+        settled: Settled,
+        sources: &mut Sources<'a>,
+    ) -> Result<(), ReadError> {
+        let opened = self.open(slices, settled, sources)?;
+        self.fills.was_refused.set(opened.is_whole && opened.is_consulted);
+        Ok(())
+    }
+
     /// As [`PartitionRead::open_sstables`]; what is read is kept for the row cache.
     pub fn open_recorded(
         &self,
@@ -229,6 +242,11 @@ impl Fills {
     /// How many SSTables were looked into.
     pub fn sstables_touched(&self) -> u32 {
         self.sstables_touched.get()
+    }
+
+    /// Returns whether there would have been something to record of a partition that the row cache does not admit.
+    pub fn was_refused(&self) -> bool {
+        self.was_refused.get()
     }
 
     /// Returns whether nothing was looked for in SSTables to be cached.

@@ -82,10 +82,14 @@ impl ShardStore {
         let walk = read.run(sink, &mut self.read_scratch, state);
         state.ticket = ticket;
         // What was read is right even where the read could not go on.
-        if !fills.is_empty()
-            && let PartitionRange::One { token, key } = command.partitions
-        {
-            fills.apply(table, (token, key), &mut self.row_cache);
+        if let PartitionRange::One { token, key } = command.partitions {
+            let is_over = matches!(walk, Ok(Walk::Over | Walk::Enough));
+            if is_over && fills.was_refused() {
+                self.row_cache.note_refused(table.layout.metadata.id, token);
+            }
+            if !fills.is_empty() {
+                fills.apply(table, (token, key), &mut self.row_cache);
+            }
         }
         self.count_read_for_memory();
         match walk {
@@ -388,8 +392,11 @@ impl<'a> TableRead<'a> {
         let cached = self.cached_partition(token, key);
         match cached {
             Some(cached) => sources.push(CachedSource::new(read, cached, slices)),
-            None if self.is_cached() => read.open_recorded(slices, settled, &mut sources)?,
-            None => read.open_sstables(slices, settled, &mut sources)?,
+            None if !self.is_cached() => read.open_sstables(slices, settled, &mut sources)?,
+            None if self.rows.admits(self.command.table.id, token) => {
+                read.open_recorded(slices, settled, &mut sources)?
+            }
+            None => read.open_refused(slices, settled, &mut sources)?,
         }
         let walk = self.answer_merged(sources, (token, key), passed, answer);
         // A step that ended before the read did is not counted.

@@ -335,3 +335,31 @@ fn memory_goes_to_rows_as_long_as_chunks_have_enough() {
     // Not none: the last chunks are worth less than the rows that would make room for them.
     assert!(reads < u64::from(PARTITIONS) / 10, "{reads} reads of the disk");
 }
+
+/// Reads at random out of more than the cache holds each packed a row that was let go before anybody came back to it.
+#[test]
+fn a_full_row_cache_takes_in_what_is_asked_for_again() {
+    let mut files = Files::of_options(StoreOptions {
+        row_cache_bytes_max: 400_000,
+        ..options(0)
+    });
+    let fills_and_hits = |files: &mut Files, partitions: u32, count: u32| {
+        let before = files.store.row_cache_counts();
+        files.read_of(partitions, count);
+        let now = files.store.row_cache_counts();
+        [now.fills - before.fills, now.hits - before.hits]
+    };
+    let [fills, _] = fills_and_hits(&mut files, PARTITIONS, 500);
+    assert!(fills > 480, "{fills} of 500 while there is room");
+    fills_and_hits(&mut files, PARTITIONS, 2 * PARTITIONS);
+    let [fills, hits] = fills_and_hits(&mut files, PARTITIONS, PARTITIONS);
+    assert!(
+        fills > 100 && fills < u64::from(PARTITIONS) / 5,
+        "{fills} of {PARTITIONS}"
+    );
+    // 700 of the 24,000 are there.
+    assert!(hits > 400, "{hits} of {PARTITIONS}");
+    fills_and_hits(&mut files, 300, 1_500);
+    let [_, hits] = fills_and_hits(&mut files, 300, 1_000);
+    assert!(hits > 950, "{hits} of 1,000");
+}
