@@ -38,6 +38,9 @@ pub struct Arguments {
 }
 
 const REPORT: &str = "docs/measurements/indexes.md";
+/// The page of a million vectors and more, which take Cassandra an hour.
+const REPORT_OF_MILLIONS: &str = "docs/measurements/indexes-million.md";
+const MILLION: u32 = 1_000_000;
 
 pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     programs::build()?;
@@ -71,6 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     let report = render(arguments, &reports);
     match arguments.without_cassandra {
         true => println!("{report}"),
+        false if arguments.vectors >= MILLION => files::publish(REPORT_OF_MILLIONS, &report)?,
         false => files::publish(REPORT, &report)?,
     }
     Ok(())
