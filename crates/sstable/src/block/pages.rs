@@ -271,8 +271,7 @@ impl<'a> Pages<'a> {
         let bytes = bytes.flatten()?;
         self.count_misses(absent);
         self.count_read(absent);
-        ticket.count_resident(unpacked);
-        Some(ticket.pin(absent, bytes))
+        Some(ticket.pin_resident(absent, bytes))
     }
 
     /// Brings pages that memory lacks: their uncompressed bytes, or the end of a read that does not wait for them.
@@ -291,7 +290,8 @@ impl<'a> Pages<'a> {
     ) -> Result<(), ReadError> {
         self.count_misses(&absent);
         self.count_block(&absent);
-        if self.ticket.is_some() {
+        if let Some(ticket) = self.ticket {
+            ticket.release_resident();
             return Err(ReadError::Absent(Box::new(absent)));
         }
         self.count_read(&absent);

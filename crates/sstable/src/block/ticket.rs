@@ -48,6 +48,20 @@ pub(super) struct Pin {
     pub(super) run: PageRun,
     /// In the run that goes on, or delivered since.
     pub(super) is_used: bool,
+    /// Taken from the operating system's memory, where it is found again.
+    pub(super) is_resident: bool,
+}
+
+impl Pin {
+    fn of(pages: &AbsentPages, bytes: PageBytes, is_resident: bool) -> Self {
+        let offset = pages.first * pages.file.page_bytes();
+        Pin {
+            file: pages.file.id(),
+            run: PageRun { offset, bytes },
+            is_used: true,
+            is_resident,
+        }
+    }
 }
 
 /// Checked, uncompressed bytes of a file, from a page's first byte on.
@@ -162,29 +176,34 @@ impl ReadTicket {
         state.get_or_insert_default().found.note(file, key, entry);
     }
 
-    /// Keeps pages for as long as runs use them.
-    pub(super) fn pin(&self, pages: &AbsentPages, bytes: PageBytes) -> PageRun {
-        let run = PageRun {
-            offset: pages.first * pages.file.page_bytes(),
-            bytes,
-        };
-        let pin = Pin {
-            file: pages.file.id(),
-            run: run.clone(),
-            is_used: true,
-        };
+    /// Keeps pages that were brought for as long as runs use them.
+    pub(super) fn pin(&self, pages: &AbsentPages, bytes: PageBytes) {
+        let pin = Pin::of(pages, bytes, false);
         self.state.borrow_mut().get_or_insert_default().pins.push(pin);
+    }
+
+    /// Keeps pages that the operating system had for as long as the run goes on.
+    pub(super) fn pin_resident(&self, pages: &AbsentPages, bytes: PageBytes) -> PageRun {
+        let pin = Pin::of(pages, bytes, true);
+        let run = pin.run.clone();
+        let state = &mut *self.state.borrow_mut();
+        let state = state.get_or_insert_default();
+        state.resident_bytes += run.bytes.len();
+        state.pins.push(pin);
         run
+    }
+
+    /// Lets go of what the operating system has, too: a read that waits, in a queue of any length, holds only what was brought for it.
+    pub fn release_resident(&self) {
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            state.pins.retain(|pin| !pin.is_resident);
+        }
     }
 
     pub(super) fn may_take_resident(&self, bytes: usize) -> bool {
         let state = self.state.borrow();
         let taken = state.as_ref().map_or(0, |state| state.resident_bytes);
         bytes <= RESIDENT_BYTES_MAX - taken
-    }
-
-    pub(super) fn count_resident(&self, bytes: usize) {
-        self.state.borrow_mut().get_or_insert_default().resident_bytes += bytes;
     }
 
     pub(super) fn find(&self, file: u64, offset: u64) -> Option<PageRun> {

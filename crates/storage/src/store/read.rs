@@ -100,7 +100,10 @@ impl ShardStore {
                 }
                 Ok(ReadProgress::Done)
             }
-            Ok(Walk::Paused) => Ok(ReadProgress::Yield),
+            Ok(Walk::Paused) => {
+                state.ticket.release_resident();
+                Ok(ReadProgress::Yield)
+            }
             Err(ReadError::Absent(pages)) => Ok(ReadProgress::Absent(pages)),
             Err(error) => Err(error),
         }
