@@ -81,15 +81,9 @@ impl ShardStore {
         );
         let walk = read.run(sink, &mut self.read_scratch, state);
         state.ticket = ticket;
-        // What was read is right even where the read could not go on.
         if let PartitionRange::One { token, key } = command.partitions {
             let is_over = matches!(walk, Ok(Walk::Over | Walk::Enough));
-            if is_over && fills.was_refused() {
-                self.row_cache.note_refused(table.layout.metadata.id, token);
-            }
-            if !fills.is_empty() {
-                fills.apply(table, (token, key), &mut self.row_cache);
-            }
+            record(fills, is_over, table, (token, key), &mut self.row_cache);
         }
         self.count_read_for_memory();
         match walk {
@@ -171,6 +165,16 @@ impl ShardStore {
             // Counted as a table that reads without it.
             folder.events().event(&Event::SidecarFault { fault: &fault });
         }
+    }
+}
+
+/// Brings what a step of a read has found into the row cache: it is right even where the read could not go on.
+fn record(fills: Fills, is_over: bool, table: &Table, (token, key): (Token, &[u8]), rows: &mut RowCache) {
+    if is_over && fills.was_refused() {
+        rows.note_refused(table.layout.metadata.id, token);
+    }
+    if !fills.is_empty() {
+        fills.apply(table, (token, key), rows);
     }
 }
 
