@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use helenus_schema::{Schema, TableKind};
+use helenus_sstable::remove_if_there;
 use helenus_types::ShardId;
 use helenus_vfs::{Disk, EntryKind};
 
@@ -18,6 +19,9 @@ use helenus_rows::update::Update;
 
 /// A segment is read whole; one that is larger than this was not written by us.
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+
+/// Name of a segment's copy until it is whole.
+const COPY_NAME: &str = "segment.copy";
 
 /// Logs that a replay has read. Once their writes are in SSTables, [`ReplayedLog::discard`] removes them.
 #[derive(Debug, Default)]
@@ -126,10 +130,13 @@ fn look_through<E>(
     let mut segments = Vec::with_capacity(numbers.len());
     for number in numbers {
         let path = folder.join(segment_name(number));
-        if Some(number) == last {
-            make_durable(disk, &path)?;
-        }
         let bytes = read_segment(disk, &path)?;
+        if Some(number) == last {
+            make_durable(disk, &folder, &path, &bytes).map_err(|source| ReplayError::Io {
+                file: path.clone(),
+                source,
+            })?;
+        }
         let end = check_segment(&path, &bytes, shard, number, Some(number) == last, census)?;
         replayed.torn_bytes += (bytes.len() - end) as u64;
         if end < bytes.len() || end < HEADER_BYTES {
@@ -224,15 +231,18 @@ fn records(bytes: &[u8], segment: u64) -> impl Iterator<Item = (usize, Record<'_
     })
 }
 
-/// Syncs a segment: what a process that was killed has written and not synced is read from memory. A write set that is whole
-/// there must be so after a failure of the power, too: this start may have got as far as to make some of its parts durable, and
-/// to remove their log.
-fn make_durable<E>(disk: &dyn Disk, path: &Path) -> Result<(), ReplayError<E>> {
-    let synced = disk.open_writable(path).and_then(|file| file.sync_data());
-    synced.map_err(|source| ReplayError::Io {
-        file: path.to_path_buf(),
-        source,
-    })
+/// Writes a segment anew, under its name: what a process that was killed has written and not synced is read from memory. A write set that is
+/// whole there must be so after a failure of the power, too: this start may have got as far as to make some of its parts durable, and
+/// to remove their log. A sync alone says nothing where one before it had failed: the kernel may have taken the pages for clean since.
+fn make_durable(disk: &dyn Disk, folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let copy = folder.join(COPY_NAME);
+    // Of a start that was cut off.
+    remove_if_there(disk, &copy)?;
+    let file = disk.create(&copy)?;
+    file.append(bytes)?;
+    file.sync_data()?;
+    disk.rename(&copy, path)?;
+    disk.sync_directory(folder)
 }
 
 fn read_segment<E>(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, ReplayError<E>> {

@@ -105,6 +105,12 @@ impl Log {
         file.write_at(offset, bytes).unwrap();
     }
 
+    /// A replay puts another file in the place of the last segment.
+    fn set_length(&self, segment: &Path, length: u64) {
+        let file = self.disk.open_writable(segment).unwrap();
+        file.set_length(length).unwrap();
+    }
+
     fn length(&self, segment: &Path) -> u64 {
         self.disk.open(segment).unwrap().length().unwrap()
     }
@@ -136,6 +142,25 @@ fn a_failed_sync_is_final() {
     );
 }
 
+/// A sync of the log had failed, the process was killed, and the next start synced the same file: with success, and without the bytes, which the
+/// kernel took for clean. It flushed half of a base row and its views before the power failed, and the log did not have the other half.
+#[test]
+fn what_a_start_has_read_of_a_log_stays_though_a_sync_before_had_failed() {
+    let mut log = Log::start();
+    log.write().unwrap();
+    log.persist().unwrap();
+    log.write().unwrap();
+    log.disk.inject(Fault {
+        operation: Operation::Sync,
+        after: 0,
+        kind: FaultKind::Error,
+    });
+    assert!(log.persist().is_err());
+    assert_eq!(log.replayed(), Ok(2));
+    log.disk.crash();
+    assert_eq!(log.replayed(), Ok(2));
+}
+
 #[test]
 fn a_full_disk_says_what_to_do() {
     let mut log = Log::start();
@@ -160,10 +185,9 @@ fn a_torn_end_is_cut_off_at_any_byte() {
     let segment = log.segments().pop().unwrap();
     let length = log.length(&segment);
     assert_eq!(log.replayed(), Ok(3));
-    let file = log.disk.open_writable(&segment).unwrap();
     let mut counts = vec![3];
     for cut in (0..length).rev() {
-        file.set_length(cut).unwrap();
+        log.set_length(&segment, cut);
         counts.push(log.replayed().unwrap());
     }
     counts.dedup();
@@ -355,14 +379,13 @@ fn damage_in_what_was_synced_last_is_found_and_what_an_interrupted_write_leaves_
         log.disk.flip_bit(&segment, bit).unwrap();
     }
     assert_eq!(log.replayed(), Ok(3));
-    let file = log.disk.open_writable(&segment).unwrap();
     for length in (synced_before..end).rev() {
-        file.set_length(length).unwrap();
+        log.set_length(&segment, length);
         assert!(log.replayed().is_ok(), "cut at {length}");
     }
     assert_eq!(log.replayed(), Ok(1));
     // The length reached the disk and the bytes did not.
-    file.set_length(end).unwrap();
+    log.set_length(&segment, end);
     assert_eq!(log.replayed(), Ok(1));
 }
 
