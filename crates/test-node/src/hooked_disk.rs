@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub struct HookedDisk {
     disk: Arc<dyn Disk>,
     hook: Hook,
     tells_looks: bool,
+    waits_for_reads: bool,
 }
 
 struct HookedFile {
@@ -34,6 +36,16 @@ impl HookedDisk {
             disk,
             hook: Arc::new(hook),
             tells_looks: false,
+            waits_for_reads: false,
+        }
+    }
+
+    /// Nothing of a file that is opened for reading counts as what the operating system has in memory: reads that may wait do.
+    #[must_use]
+    pub fn waiting_for_reads(self) -> Self {
+        HookedDisk {
+            waits_for_reads: true,
+            ..self
         }
     }
 
@@ -106,12 +118,24 @@ impl File for HookedFile {
     fn length(&self) -> io::Result<u64> {
         self.file.length()
     }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.descriptor()
+    }
+
+    fn count_read(&self, bytes: usize) {
+        self.file.count_read(bytes);
+    }
 }
 
 impl Disk for HookedDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.look(path)?;
-        self.disk.open(path)
+        let file = self.disk.open(path)?;
+        Ok(match self.waits_for_reads {
+            true => self.hooked(file, path),
+            false => file,
+        })
     }
 
     fn open_writable(&self, path: &Path) -> io::Result<Arc<dyn File>> {

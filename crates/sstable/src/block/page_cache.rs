@@ -40,10 +40,9 @@ pub enum PageLevel {
     Packed,
 }
 
-/// Processor time to decompress a chunk of 16 KiB, in ns (decision 28).
+/// Processor time to bring a page, in ns (decision 28): decompressing a chunk of 16 KiB, or a read of the disk.
 const DECOMPRESSION_NS: u64 = 3_000;
-/// Assumed of pages of which it is not known how they came: reading one from the disk, in ns.
-const READ_NS: u64 = 12_000;
+pub(super) const DISK_READ_NS: u64 = 12_000;
 
 /// Readers that one read commonly has open: one for each SSTable.
 const ROW_BUFFERS_MAX: usize = 16;
@@ -191,7 +190,7 @@ impl PageCache {
             let start = (offset - base) as usize;
             let stored = stored.get(start..start + length).unwrap_or_default();
             let lengths = (bytes.len(), stored.len());
-            match level_for(&mut decompressed, &mut packed, file, key, lengths, READ_NS) {
+            match level_for(&mut decompressed, &mut packed, file, key, lengths, DISK_READ_NS) {
                 Some(PageLevel::Packed) => packed.insert(key, stored),
                 Some(PageLevel::Decompressed) => decompressed.insert(key, bytes),
                 None => {}

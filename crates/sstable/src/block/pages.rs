@@ -12,7 +12,7 @@ use std::io;
 use crate::block::absent_pages::AbsentPages;
 use crate::block::chunked_file::ChunkedFile;
 use crate::block::page_bytes::PageBytes;
-use crate::block::page_cache::PageCache;
+use crate::block::page_cache::{DISK_READ_NS, PageCache};
 use crate::block::ticket::{PageRun, ReadTicket};
 use crate::component::Component;
 use crate::corruption::Corruption;
@@ -32,8 +32,7 @@ pub struct Pages<'a> {
 
 /// The largest request. A drive's throughput hardly grows beyond, and every scan may hold as much.
 const REQUEST_BYTES_MAX: u64 = 128 * 1024;
-/// Processor time to bring a page, in ns (decision 28): from the disk, or out of the operating system's memory.
-const DISK_READ_NS: u64 = 12_000;
+/// Processor time to copy a page out of the operating system's memory and to decompress it, in ns (decision 40).
 const RESIDENT_READ_NS: u64 = 5_000;
 /// The smallest bound of a request that is worth having for a scan: of several pages.
 const REQUEST_BYTES_MIN: u64 = 16 * 1024;

@@ -92,6 +92,20 @@ fn run_to_end<T>(
     }
 }
 
+/// One partition, and how often its read stopped.
+fn read_suspended(
+    sstable: &SsTable,
+    cache: &PageCache,
+    ticket: &ReadTicket,
+    (token, key): (Token, &[u8]),
+) -> (Partition, u32) {
+    let slices = [Slice::all()];
+    run_to_end(cache, ticket, |pages| {
+        let cursor = sstable.partition(pages, token, key, &slices, false)?;
+        drain(&mut cursor.unwrap())
+    })
+}
+
 fn everything() -> (PartitionBound<'static>, PartitionBound<'static>) {
     let bound = |token, side| PartitionBound {
         token,
@@ -113,10 +127,7 @@ fn suspended_reads_return_what_blocking_ones_do_whatever_the_cache() {
             let slices = [Slice::all()];
             for ((token, partition_key), partition) in &partitions {
                 let ticket = ReadTicket::new();
-                let (read, stops) = run_to_end(&cache, &ticket, |pages| {
-                    let cursor = sstable.partition(pages, *token, partition_key, &slices, false)?;
-                    drain(&mut cursor.unwrap())
-                });
+                let (read, stops) = read_suspended(&sstable, &cache, &ticket, (*token, partition_key));
                 assert_eq!(&read, partition);
                 assert!(stops > 0);
                 assert_eq!(ticket.cost().reads, u64::from(stops));
@@ -218,10 +229,7 @@ fn pages_that_the_operating_system_has_in_memory_are_not_waited_for() {
             let slices = [Slice::all()];
             for ((token, partition_key), partition) in &partitions {
                 let ticket = ReadTicket::new();
-                let (read, stops) = run_to_end(&cache, &ticket, |pages| {
-                    let cursor = sstable.partition(pages, *token, partition_key, &slices, false)?;
-                    drain(&mut cursor.unwrap())
-                });
+                let (read, stops) = read_suspended(&sstable, &cache, &ticket, (*token, partition_key));
                 assert_eq!(&read, partition);
                 assert_eq!(stops, 0);
                 assert!(cache_bytes > 0 || ticket.cost().reads > 0);
@@ -235,11 +243,8 @@ fn pages_that_the_operating_system_has_in_memory_are_not_waited_for() {
 fn a_run_takes_so_much_of_the_operating_systems_memory_and_stops_then() {
     let (_, partitions, sstable) = sstable_on(Arc::new(MemoryDisk::resident()), Some(lz4()), 3_000);
     let ((token, partition_key), partition) = partitions.last_key_value().unwrap();
-    let (cache, ticket, slices) = (PageCache::new(4 << 20), ReadTicket::new(), [Slice::all()]);
-    let (read, stops) = run_to_end(&cache, &ticket, |pages| {
-        let cursor = sstable.partition(pages, *token, partition_key, &slices, false)?;
-        drain(&mut cursor.unwrap())
-    });
+    let (cache, ticket) = (PageCache::new(4 << 20), ReadTicket::new());
+    let (read, stops) = read_suspended(&sstable, &cache, &ticket, (*token, partition_key));
     assert_eq!(&read, partition);
     // 9,000 rows of 100 bytes and more are 1 to 1.5 MiB. Each run takes 512 KiB, and finds the 128 that were brought for each before it.
     assert!((1..=8).contains(&stops), "{stops}");

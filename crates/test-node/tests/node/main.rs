@@ -4,6 +4,7 @@
 mod atomic_batches;
 mod bypass_cache;
 mod change_logs;
+mod cold_reads;
 mod compaction_requests;
 mod counters;
 mod deadlines;
