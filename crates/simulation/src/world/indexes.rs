@@ -65,7 +65,7 @@ impl World {
             let is_one = |row: &&Vec<Option<Vec<u8>>>| row[3].as_deref() == Some(&value.to_be_bytes()[..]);
             let mut expected: Rows = rows.iter().filter(is_one).cloned().collect();
             expected.sort();
-            // The pages are in memory the second time.
+            // The pages may be in memory the second time.
             for _ in 0..2 {
                 let mut found = self.all_rows(node, &text).await?.unwrap_or_default();
                 found.sort();
