@@ -42,6 +42,11 @@ pub enum Event<'e> {
         shard: u16,
         error: &'e dyn Display,
     },
+    /// A file of the commit log that is of no more use is still there.
+    LogSegmentNotRemoved {
+        shard: u16,
+        error: &'e dyn Display,
+    },
     SchemaUndecided {
         error: &'e dyn Display,
     },
@@ -189,7 +194,10 @@ impl Event<'_> {
         match self {
             Event::Started { .. } | Event::ShardNotStarted { .. } | Event::Stall { .. } => "shard",
             Event::DiskReadsFailed { .. } => "disk",
-            Event::LogFailed { .. } | Event::LogStalled { .. } | Event::WriteSetsUndone { .. } => "commitlog",
+            Event::LogFailed { .. }
+            | Event::LogStalled { .. }
+            | Event::LogSegmentNotRemoved { .. }
+            | Event::WriteSetsUndone { .. } => "commitlog",
             Event::SchemaUndecided { .. } | Event::TypeTooLarge { .. } => "schema",
             Event::JobFailed { .. }
             | Event::NotFlushed { .. }
@@ -222,6 +230,7 @@ impl Event<'_> {
             Event::DiskReadsFailed { .. } => "disk_reads_failed",
             Event::LogFailed { .. } => "log_failed",
             Event::LogStalled { .. } => "log_stalled",
+            Event::LogSegmentNotRemoved { .. } => "log_segment_not_removed",
             Event::SchemaUndecided { .. } => "schema_undecided",
             Event::JobFailed { .. } => "job_failed",
             Event::NotFlushed { .. } => "not_flushed",
@@ -265,6 +274,7 @@ impl Event<'_> {
             | Event::DiskReadsFailed { shard, .. }
             | Event::LogFailed { shard, .. }
             | Event::LogStalled { shard, .. }
+            | Event::LogSegmentNotRemoved { shard, .. }
             | Event::NotFlushedAtStop { shard }
             | Event::HotPartition { shard, .. }
             | Event::TraceNotStored { shard, .. } => take("shard", Field::Number(shard.into())),

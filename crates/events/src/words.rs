@@ -26,6 +26,10 @@ impl Display for Event<'_> {
                 "shard {shard}: {error}; writes are refused until a restart, reads go on"
             ),
             Event::LogStalled { shard, error } => write!(f, "shard {shard}: {error}"),
+            Event::LogSegmentNotRemoved { shard, error } => write!(
+                f,
+                "shard {shard}: {error}; all of this segment of the commit log is in SSTables, and to remove it is tried again"
+            ),
             Event::SchemaUndecided { error } => write!(
                 f,
                 "the schema on the disk is unknown ({error}); writes are refused until a restart"
@@ -183,6 +187,7 @@ mod tests {
             Event::DiskReadsFailed { shard, error },
             Event::LogFailed { shard, error },
             Event::LogStalled { shard, error },
+            Event::LogSegmentNotRemoved { shard, error },
             Event::SchemaUndecided { error },
             Event::JobFailed {
                 shard,

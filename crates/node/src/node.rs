@@ -14,7 +14,7 @@ use helenus_catalog::system::{add_system_keyspaces, schema_version};
 use helenus_events::{Event, Events};
 use helenus_schema::Schema;
 use helenus_storage::ShardStore;
-use helenus_storage::commitlog::{LogWriter, ResolvedWriteSets, SEGMENT_BYTES_DEFAULT};
+use helenus_storage::commitlog::{LogOptions, LogWriter, ResolvedWriteSets};
 use helenus_storage::compaction::CompactionLimits;
 use helenus_storage::store::{DataFolder, FolderError, OpenError, StoreOptions};
 use helenus_transport::request_memory::{REQUEST_SHARE, RequestMemory};
@@ -235,8 +235,7 @@ impl AssembledNode {
         let mut shards = Vec::new();
         for ((id, inbox), (store, log_writer)) in (0..).map(ShardId).zip(inboxes).zip(opened.stores) {
             let mailbox = &mailboxes[usize::from(id.0)];
-            let log = log_writer
-                .map(|writer| LogThread::start(threads, format!("log-{}", id.0), writer, mailbox.clone()));
+            let log = log_writer.map(|writer| LogThread::start(threads, id.0, writer, mailbox.clone()));
             let parts = ShardParts {
                 id,
                 options: options.clone(),
@@ -447,10 +446,10 @@ const LOG_SHARE_OF_DISK: u64 = 4;
 const LOG_SEGMENTS_MIN: u64 = 4;
 
 /// The bound of one shard's log.
-fn log_bytes_max(shard_count: u16, free_bytes: Option<u64>) -> u64 {
+fn log_bytes_max(options: &NodeOptions, free_bytes: Option<u64>) -> u64 {
     let bytes = LOG_BYTES_MAX.min(free_bytes.unwrap_or(u64::MAX) / LOG_SHARE_OF_DISK);
-    let of_shard = bytes / u64::from(shard_count.max(1));
-    of_shard.max(LOG_SEGMENTS_MIN * u64::from(SEGMENT_BYTES_DEFAULT))
+    let of_shard = bytes / u64::from(options.shard_count.max(1));
+    of_shard.max(LOG_SEGMENTS_MIN * u64::from(options.commitlog_segment_bytes))
 }
 
 /// A shard's part of the node's memory that is for requests and answers; without a bound where nothing is refused.
@@ -505,8 +504,11 @@ pub(crate) fn store_options(options: &NodeOptions, free_bytes: Option<u64>) -> S
         vector_bytes_max: as_usize((cache_bytes - row_cache_bytes) / VECTOR_SHARE),
         walks_small_graphs: options.walks_small_graphs,
         read_step_units_max: options.read_step_units_max,
-        log_bytes_max: log_bytes_max(options.shard_count, free_bytes),
-        ..StoreOptions::default()
+        log: LogOptions {
+            segment_bytes: options.commitlog_segment_bytes,
+            ..LogOptions::default()
+        },
+        log_bytes_max: log_bytes_max(options, free_bytes),
     }
 }
 
@@ -564,9 +566,16 @@ mod tests {
     #[test]
     fn the_bound_of_the_log_is_the_node_s_and_the_disk_s() {
         const GIB: u64 = 1 << 30;
-        assert_eq!(log_bytes_max(1, None), 8 * GIB);
-        assert_eq!(log_bytes_max(16, Some(1000 * GIB)), GIB / 2);
-        assert_eq!(log_bytes_max(4, Some(16 * GIB)), GIB);
-        assert_eq!(log_bytes_max(16, Some(GIB)), 128 << 20, "some segments each");
+        let bytes_max = |shard_count, free_bytes| {
+            let options = NodeOptions {
+                shard_count,
+                ..NodeOptions::new(PathBuf::new())
+            };
+            log_bytes_max(&options, free_bytes)
+        };
+        assert_eq!(bytes_max(1, None), 8 * GIB);
+        assert_eq!(bytes_max(16, Some(1000 * GIB)), GIB / 2);
+        assert_eq!(bytes_max(4, Some(16 * GIB)), GIB);
+        assert_eq!(bytes_max(16, Some(GIB)), 128 << 20, "some segments each");
     }
 }

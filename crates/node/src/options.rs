@@ -9,6 +9,7 @@ use helenus_engine::TombstoneLimits;
 use helenus_engine::replicas::CopyRule;
 use helenus_events::Events;
 use helenus_schema::{IndexKind, SsTableFormat};
+use helenus_storage::commitlog::SEGMENT_BYTES_DEFAULT;
 use helenus_storage::read_state::STEP_UNITS_MAX;
 use helenus_vfs::{Clock, Disk, DiskIo, Random, RealDisk, SystemClock, SystemRandom, SystemThreads, Threads};
 
@@ -43,6 +44,8 @@ pub struct NodeOptions {
     /// True if buffers of requests and answers are kept for the next; without, each comes from the allocator.
     pub buffer_pool: bool,
     pub commitlog_sync: CommitlogSync,
+    /// Size of a file of the log, of which one write takes at most half: Cassandra's `commitlog_segment_size`.
+    pub commitlog_segment_bytes: u32,
     /// Granularity of the index inside a partition, in bytes: Cassandra's `column_index_size`.
     pub column_index_bytes: u32,
     /// The version of SSTables that is written for tables that do not name one.
@@ -120,6 +123,7 @@ impl NodeOptions {
             admission: true,
             buffer_pool: true,
             commitlog_sync: CommitlogSync::Group,
+            commitlog_segment_bytes: SEGMENT_BYTES_DEFAULT,
             column_index_bytes: COLUMN_INDEX_BYTES_DEFAULT,
             sstable_format: SsTableFormat::DEFAULT,
             compaction: CompactionSettings::default(),

@@ -27,6 +27,7 @@ use std::time::Duration;
 use helenus_node::SsTableFormat;
 use helenus_node::metrics::PANICS;
 use helenus_protocol::ErrorCode;
+use helenus_storage::commitlog::SEGMENT_BYTES_DEFAULT;
 use helenus_storage::read_state::STEP_UNITS_MAX;
 use helenus_test_node::{Answer, Complaints, Execution};
 use helenus_vfs::{Random, SeededRandom, SimulatedDisk};
@@ -89,6 +90,7 @@ struct World {
     row_cache: bool,
     walks_small_graphs: bool,
     read_step_units_max: u32,
+    commitlog_segment_bytes: u32,
     tries_all_at_once: bool,
     memory_bytes_per_shard: u64,
     has_jumps: bool,
@@ -192,6 +194,7 @@ impl World {
             walks_small_graphs: seed % 4 < 2,
             tries_all_at_once: (seed / 32).is_multiple_of(2),
             read_step_units_max: [STEP_UNITS_MAX, STEP_UNITS_MAX, 16, 1][(seed / 8 % 4) as usize],
+            commitlog_segment_bytes: [SEGMENT_BYTES_DEFAULT, 256 << 10][(seed / 64 % 2) as usize],
             memory_bytes_per_shard: [128, 192, 1_024][random.below(3) as usize] << 10,
             has_jumps: random.below(4) == 0,
             random,

@@ -27,6 +27,7 @@ impl EventListener for Complaints {
             event,
             Event::DiskReadsFailed { .. }
                 | Event::LogFailed { .. }
+                | Event::LogSegmentNotRemoved { .. }
                 | Event::SchemaUndecided { .. }
                 | Event::JobFailed { .. }
                 | Event::NotFlushed { .. }

@@ -389,7 +389,10 @@ impl Inode {
                     1 => overwrite(&mut self.synced, offset, &bytes),
                     2 => self.tear(random, offset, &bytes, number == last),
                     // The length reached the disk and the bytes did not.
-                    _ => overwrite(&mut self.synced, offset, &vec![0; bytes.len()]),
+                    _ => {
+                        self.grow(offset + bytes.len() as u64);
+                        Ok(())
+                    }
                 },
             };
             debug_assert!(result.is_ok(), "the same write succeeded before the crash");
@@ -397,17 +400,22 @@ impl Inode {
         self.bytes = self.synced.clone();
     }
 
+    /// Zeros up to this length, where the file was shorter.
+    fn grow(&mut self, length: u64) {
+        if (self.synced.len() as u64) < length {
+            self.synced.resize(length as usize, 0);
+        }
+    }
+
     /// Each sector is as it should be or as it was: zeros, where the file has grown. Or else the file ends within what was written
     /// last.
     fn tear(&mut self, random: &SeededRandom, offset: u64, bytes: &[u8], is_last: bool) -> io::Result<()> {
-        if is_last && random.below(2) == 0 {
+        let is_behind_end = offset >= self.synced.len() as u64;
+        if is_last && is_behind_end && random.below(2) == 0 {
             let kept = random.below(bytes.len() as u64 + 1) as usize;
             return overwrite(&mut self.synced, offset, &bytes[..kept]);
         }
-        let end = offset + bytes.len() as u64;
-        if (self.synced.len() as u64) < end {
-            self.synced.resize(end as usize, 0);
-        }
+        self.grow(offset + bytes.len() as u64);
         let (mut at, mut rest) = (offset, bytes);
         while !rest.is_empty() {
             let in_sector = (SECTOR_BYTES - at % SECTOR_BYTES).min(rest.len() as u64);

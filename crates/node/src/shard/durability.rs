@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use helenus_engine::CqlError;
-use helenus_storage::commitlog::{LogBatch, LogError, LogPosition, LogWriter};
+use helenus_storage::commitlog::{LogBatch, LogError, LogPosition, LogWriter, SegmentFiles};
 use helenus_types::ShardId;
 use helenus_vfs::{Threads, Urgency, Worker};
 use tokio::sync::oneshot;
@@ -19,9 +20,12 @@ use crate::session::Session;
 use crate::shard::mailbox::Mailbox;
 use crate::write_set::PartOfSet;
 
-/// The log thread of one shard, seen from the shard.
+/// The log thread of one shard, seen from the shard, and the one that makes and removes its files.
 pub struct LogThread {
     worker: Worker<LogWork>,
+    /// The log thread tells it when there is something to do.
+    tending: Arc<Mutex<Worker<()>>>,
+    files: Arc<SegmentFiles>,
 }
 
 struct LogWork {
@@ -64,10 +68,13 @@ pub enum Acknowledgement {
 impl LogThread {
     pub fn start(
         threads: &dyn Threads,
-        name: String,
+        shard: u16,
         mut writer: LogWriter,
         mailbox: Mailbox,
     ) -> std::io::Result<Self> {
+        let files = writer.segment_files();
+        let tending = Arc::new(Mutex::new(tend(threads, shard, files.clone(), mailbox.clone())?));
+        let tender = tending.clone();
         let work = move |LogWork { batch, sync }| {
             // After a panic nobody knows what the file holds; the shard takes no more writes, as after an error.
             let result = catch(|| writer.persist(&batch, sync)).unwrap_or_else(|_| {
@@ -76,9 +83,14 @@ impl LogThread {
                 })
             });
             mailbox.run(move |shard| shard.log_persisted(batch, &result));
+            if writer.wants_tending() {
+                lock(&tender).send(());
+            }
         };
         Ok(LogThread {
-            worker: Worker::start(threads, name, Urgency::Answers, work)?,
+            worker: Worker::start(threads, format!("log-{shard}"), Urgency::Answers, work)?,
+            tending,
+            files,
         })
     }
 
@@ -90,7 +102,30 @@ impl LogThread {
     /// Lets the thread finish what it was given, and waits for it.
     pub fn stop(&mut self) {
         self.worker.finish();
+        self.files.close();
+        lock(&self.tending).finish();
+        self.files.remove_unused();
     }
+}
+
+/// Starts the thread that makes and removes a log's files.
+fn tend(
+    threads: &dyn Threads,
+    shard: u16,
+    files: Arc<SegmentFiles>,
+    mailbox: Mailbox,
+) -> std::io::Result<Worker<()>> {
+    let work = move |()| {
+        if let Err(error) = files.tend() {
+            mailbox.run(move |shard| shard.log_segment_not_removed(&error));
+        }
+    };
+    // Its short work comes between that of those who answer: late, the log would go on in a file that grows.
+    Worker::start(threads, format!("log-files-{shard}"), Urgency::Answers, work)
+}
+
+fn lock(worker: &Mutex<Worker<()>>) -> MutexGuard<'_, Worker<()>> {
+    worker.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Default for Unacknowledged {

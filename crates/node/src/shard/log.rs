@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use helenus_engine::CqlError;
-use helenus_storage::commitlog::{LogBatch, LogError, LogPosition};
+use helenus_events::Event;
+use helenus_storage::commitlog::{LogBatch, LogError, LogPosition, SegmentNotRemoved};
 
 use super::Shard;
 use super::durability::Acknowledgement;
@@ -27,6 +28,13 @@ impl Shard {
             Err(_) => {}
         }
         self.persistence.log_went_on();
+    }
+
+    pub(crate) fn log_segment_not_removed(&self, error: &SegmentNotRemoved) {
+        self.context.options.events.event(&Event::LogSegmentNotRemoved {
+            shard: self.context.id.0,
+            error,
+        });
     }
 
     pub(crate) fn acknowledge(

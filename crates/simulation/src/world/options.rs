@@ -32,6 +32,7 @@ impl World {
             row_cache: self.row_cache,
             walks_small_graphs: self.walks_small_graphs,
             read_step_units_max: self.read_step_units_max,
+            commitlog_segment_bytes: self.commitlog_segment_bytes,
             tries_all_at_once: self.tries_all_at_once,
             commitlog_sync: CommitlogSync::Group,
             sstable_format: self.format,

@@ -70,6 +70,14 @@ fn is_shortage_of_descriptors(error: &io::Error) -> bool {
         .is_some_and(|number| SHORTAGES_OF_DESCRIPTORS.contains(&number))
 }
 
+/// A segment that is of no more use is still there. It is tried again with the next one, and a start passes over it.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", file.display())]
+pub struct SegmentNotRemoved {
+    pub file: PathBuf,
+    pub source: io::Error,
+}
+
 /// The logs could not be read back; the node must not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -9,8 +9,9 @@ use super::WriteSetPart;
 /// As Cassandra's `commitlog_segment_size`.
 pub const SEGMENT_BYTES_DEFAULT: u32 = 32 << 20;
 
-/// Version of the segments that are written. Version 1 had neither write sets nor what marks say of them.
-pub(super) const VERSION: u32 = 2;
+/// Version of the segments that are written. Version 2 had no ends, and no zeros behind its records; version 1 had neither write sets nor
+/// what marks say of them.
+pub(super) const VERSION: u32 = 3;
 const VERSION_MIN: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"HELENLOG";
@@ -38,6 +39,8 @@ pub(super) enum RecordKind {
     Updates = 3,
     /// As `Updates`, after what says which part of a write set they are.
     WriteSetPart = 4,
+    /// Empty. The log goes on in the next segment; what is left of this file, if anything, was never written.
+    End = 5,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +169,7 @@ impl<'a> Record<'a> {
         mut take: impl FnMut(&'a [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut rest = match self.kind {
-            RecordKind::SyncMark => return Ok(()),
+            RecordKind::SyncMark | RecordKind::End => return Ok(()),
             RecordKind::Update => return take(self.payload),
             RecordKind::Updates => self.payload,
             RecordKind::WriteSetPart => WriteSetPart::decode(self.payload).ok_or(MalformedRecord)?.1,
@@ -252,6 +255,7 @@ fn head_at(bytes: &[u8], segment: u64, offset: usize) -> Option<(&[u8; RECORD_HE
         2 => RecordKind::SyncMark,
         3 => RecordKind::Updates,
         4 => RecordKind::WriteSetPart,
+        5 => RecordKind::End,
         _ => return None,
     };
     let crc = head_crc(segment, offset as u32, u32_at(head, 0), kind as u8);
@@ -297,10 +301,10 @@ mod tests {
             hex.join(""),
             concat!(
                 "48454c454e4c4f47", // magic
-                "02000000",         // version
+                "03000000",         // version
                 "02000000",         // shard
                 "0807060504030201", // segment
-                "76510984",         // checksum of the above
+                "e7c0612a",         // checksum of the above
                 "03000000",         // payload length
                 "01",               // kind: update
                 "736d850e",         // checksum of the head

@@ -367,6 +367,10 @@ impl CommitLog {
     }
 
     fn begin_segment(&mut self) {
+        if self.buffer.is_empty() {
+            std::mem::swap(&mut self.buffer, &mut self.spare);
+        }
+        self.push(RecordKind::End, &[]);
         self.end_run();
         self.segment += 1;
         self.offset = 0;

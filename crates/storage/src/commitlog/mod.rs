@@ -11,6 +11,7 @@ mod batch;
 mod log;
 
 mod flushed;
+mod segment_files;
 mod torn;
 mod write_set;
 mod writer;
@@ -19,12 +20,13 @@ pub mod error;
 pub mod replay;
 
 pub use batch::LogBatch;
-pub use error::{LogAppendError, LogError, ReplayError};
+pub use error::{LogAppendError, LogError, ReplayError, SegmentNotRemoved};
 pub use flushed::FlushedPositions;
 pub use format::{SEGMENT_BYTES_DEFAULT, shard_folder};
 pub(crate) use log::CommitLog;
 pub use log::LogOptions;
 pub use position::LogPosition;
 pub use replay::{ReplayedLog, replay};
+pub use segment_files::SegmentFiles;
 pub use write_set::{ResolvedWriteSets, WriteSetId, WriteSetNumbers, WriteSetPart};
 pub use writer::LogWriter;

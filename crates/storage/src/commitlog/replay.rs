@@ -126,23 +126,34 @@ fn look_through<E>(
         .filter_map(|entry| segment_of_name(&entry.name))
         .collect();
     numbers.sort_unstable();
+    // At most one is made ahead.
+    let ahead = match numbers.last() {
+        Some(number) if is_not_begun(disk, &folder.join(segment_name(*number)), *number)? => numbers.pop(),
+        _ => None,
+    };
     let last = numbers.last().copied();
-    let mut segments = Vec::with_capacity(numbers.len());
+    let mut segments = Vec::with_capacity(numbers.len() + 1);
     for number in numbers {
         let path = folder.join(segment_name(number));
         let bytes = read_segment(disk, &path)?;
-        if Some(number) == last {
-            make_durable(disk, &folder, &path, &bytes).map_err(|source| ReplayError::Io {
+        let is_last = Some(number) == last;
+        let Extent { end, written } = check_segment(&path, &bytes, shard, number, is_last, census)?;
+        if is_last {
+            make_durable(disk, &folder, &path, &bytes[..written]).map_err(|source| ReplayError::Io {
                 file: path.clone(),
                 source,
             })?;
-        }
-        let end = check_segment(&path, &bytes, shard, number, Some(number) == last, census)?;
-        replayed.torn_bytes += (bytes.len() - end) as u64;
-        if end < bytes.len() || end < HEADER_BYTES {
-            replayed.torn.push((path.clone(), end as u64));
+            replayed.torn_bytes += (written - end) as u64;
+            if end < written || end < HEADER_BYTES {
+                replayed.torn.push((path.clone(), end as u64));
+            }
         }
         segments.push(Segment { number, path, end });
+    }
+    if let Some(number) = ahead {
+        let path = folder.join(segment_name(number));
+        replayed.torn.push((path.clone(), 0));
+        segments.push(Segment { number, path, end: 0 });
     }
     Ok(ShardLog { flushed, segments })
 }
@@ -266,6 +277,45 @@ fn read_segment<E>(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, ReplayError<
     Ok(bytes)
 }
 
+/// Returns whether a segment was made ahead and has neither its header nor a record. Bits that were flipped in its zeros are nobody's.
+fn is_not_begun<E>(disk: &dyn Disk, path: &Path, segment: u64) -> Result<bool, ReplayError<E>> {
+    let failed = |source| ReplayError::Io {
+        file: path.to_path_buf(),
+        source,
+    };
+    let mut header = [0; HEADER_BYTES];
+    // Of a file that is shorter than this the header is not there, or in part.
+    let read = disk
+        .open(path)
+        .and_then(|file| file.read_at(0, &mut header))
+        .map_err(failed)?;
+    if read < HEADER_BYTES || written_bytes(&header) > 0 {
+        return Ok(false);
+    }
+    let bytes = read_segment(disk, path)?;
+    Ok((0..written_bytes(&bytes)).all(|offset| record_at(&bytes, segment, offset).is_none()))
+}
+
+/// Bytes without the zeros at the end.
+fn written_bytes(bytes: &[u8]) -> usize {
+    const BLOCK_BYTES: usize = 4_096;
+    let blocks = bytes.rchunks(BLOCK_BYTES);
+    let zeros = blocks.take_while(|block| block.iter().fold(0, |all, byte| all | byte) == 0);
+    let end = bytes.len() - zeros.map(<[u8]>::len).sum::<usize>();
+    bytes[..end]
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |at| at + 1)
+}
+
+/// Places in a segment.
+struct Extent {
+    /// Where the undamaged records end.
+    end: usize,
+    /// Where what was written ends: behind it are the zeros of a file that was made ahead.
+    written: usize,
+}
+
 /// Where the undamaged records end, of which the census takes note; an error if that is before the end of what had been
 /// synced.
 fn check_segment<E>(
@@ -275,13 +325,15 @@ fn check_segment<E>(
     segment: u64,
     is_last: bool,
     census: &mut Census,
-) -> Result<usize, ReplayError<E>> {
+) -> Result<Extent, ReplayError<E>> {
     let mut end = HEADER_BYTES;
+    let mut is_ended = false;
     match check_header(bytes, shard, segment) {
         Ok(()) => {
             for (at, record) in records(bytes, segment) {
                 count_write_sets(&record, census).map_err(|malformed| malformed.in_file(path, at))?;
                 end = record.end(at);
+                is_ended = record.kind == RecordKind::End;
             }
         }
         Err(HeaderError::Version(found)) => {
@@ -291,32 +343,34 @@ fn check_segment<E>(
                 supported: VERSION,
             });
         }
-        Err(_) if is_last && is_header_torn(bytes) && synced_after(bytes, segment, 0).is_none() => {
-            return Ok(bytes.len().min(HEADER_BYTES));
+        Err(_)
+            if is_last
+                && is_header_torn(bytes)
+                && synced_after(&bytes[..written_bytes(bytes)], segment, 0).is_none() =>
+        {
+            let end = bytes.len().min(HEADER_BYTES);
+            let written = written_bytes(bytes).max(end);
+            return Ok(Extent { end, written });
         }
         Err(error) => return Err(corrupt(path, 0, "a segment header", format!("{error:?}"))),
     }
-    if end == bytes.len() {
-        return Ok(end);
+    if end == bytes.len() || (is_ended && !is_last) {
+        return Ok(Extent { end, written: end });
     }
     if !is_last {
         let found = "damaged bytes before the log's last segment".to_owned();
         return Err(corrupt(path, end as u64, "a record", found));
     }
-    match synced_after(bytes, segment, end) {
-        None if is_record_torn(bytes, segment, end) => Ok(end),
-        None => {
-            let found = format!(
-                "bytes that were changed after they were written, since an interrupted write leaves a shorter file or sectors of zeros \
-                 (where the file system leaves other bytes, as ext4 with data=writeback does, cut the file to {end} bytes)"
-            );
-            Err(corrupt(path, end as u64, "a record", found))
-        }
-        Some(synced) => {
-            let found = format!("damaged bytes, though the first {synced} bytes had been synced");
-            Err(corrupt(path, end as u64, "a record", found))
-        }
-    }
+    let written = written_bytes(bytes).max(end);
+    let found = match synced_after(&bytes[..written], segment, end) {
+        None if end == written || is_record_torn(bytes, segment, end) => return Ok(Extent { end, written }),
+        None => format!(
+            "bytes that were changed after they were written, since an interrupted write leaves a shorter file or sectors of zeros \
+             (where the file system leaves other bytes, as ext4 with data=writeback does, cut the file to {end} bytes)"
+        ),
+        Some(synced) => format!("damaged bytes, though the first {synced} bytes had been synced"),
+    };
+    Err(corrupt(path, end as u64, "a record", found))
 }
 
 /// Looks past a damaged place for a mark which says that the place had been synced.

@@ -9,16 +9,21 @@ use helenus_vfs::{Disk, File};
 
 use super::batch::LogChunk;
 use super::format::{segment_name, segment_of_name, shard_folder};
+use super::segment_files::{SegmentAhead, SegmentFiles};
 use super::{FlushedPositions, LogBatch, LogError, LogPosition};
 
 /// Writes batches in the order they were taken. Blocks; lives on a thread that may wait for the disk.
 ///
-/// A segment is synced before its successor is created, so at most the last one can have a torn end.
+/// A segment is synced before anything is written to its successor, so at most the last one that has bytes can have a torn end.
 #[derive(Debug)]
 pub struct LogWriter {
     disk: Arc<dyn Disk>,
     log_folder: PathBuf,
     folder: PathBuf,
+    segment_bytes: u32,
+    files: Arc<SegmentFiles>,
+    /// There is something to do for [`SegmentFiles::tend`].
+    wants_tending: bool,
     /// The folder's own name is durable, which the first file in it needs.
     is_folder_durable: bool,
     open: Option<OpenSegment>,
@@ -37,6 +42,28 @@ struct OpenSegment {
     file: Arc<dyn File>,
     /// Bytes written.
     offset: u32,
+    syncs: u32,
+    /// It was said that the next one is worth making.
+    has_wanted_next: bool,
+}
+
+/// Syncs of a segment's beginning that make the next one worth making ahead: a log that is synced by the clock gains nothing.
+const SYNCS_WORTH_ZEROS: u32 = 4;
+
+/// Part of a segment that is written before the next one is made, so that a node which writes little has no such file.
+const BEGINNING_SHARE: u32 = 4;
+
+impl OpenSegment {
+    fn new(id: u64, path: PathBuf, file: Arc<dyn File>) -> Self {
+        OpenSegment {
+            id,
+            path,
+            file,
+            offset: 0,
+            syncs: 0,
+            has_wanted_next: false,
+        }
+    }
 }
 
 impl LogWriter {
@@ -45,6 +72,7 @@ impl LogWriter {
         disk: Arc<dyn Disk>,
         log_folder: PathBuf,
         shard: ShardId,
+        segment_bytes: u32,
         floor: u64,
     ) -> Result<(Self, u64), LogError> {
         let folder = shard_folder(&log_folder, shard);
@@ -58,9 +86,12 @@ impl LogWriter {
         let flushed = FlushedPositions::load(&*disk, &folder).map_err(failed)?;
         let last = last.unwrap_or(0).max(flushed.last_segment());
         let writer = LogWriter {
+            files: Arc::new(SegmentFiles::new(disk.clone(), folder.clone(), segment_bytes)),
+            wants_tending: false,
             disk,
             log_folder,
             folder,
+            segment_bytes,
             is_folder_durable: false,
             open: None,
             unnamed: None,
@@ -82,6 +113,26 @@ impl LogWriter {
     pub fn sync(&mut self) -> Result<LogPosition, LogError> {
         let result = self.check().and_then(|()| self.sync_open());
         self.latch(result)
+    }
+
+    /// The files that somebody else makes and removes where [`LogWriter::wants_tending`] says so.
+    pub fn segment_files(&self) -> Arc<SegmentFiles> {
+        self.files.clone()
+    }
+
+    /// Returns whether there is something to do for [`SegmentFiles::tend`] since this was last asked.
+    pub fn wants_tending(&mut self) -> bool {
+        let beginning_bytes = self.segment_bytes / BEGINNING_SHARE;
+        if let Some(open) = &mut self.open
+            && !open.has_wanted_next
+            && open.syncs >= SYNCS_WORTH_ZEROS
+            && open.offset >= beginning_bytes
+        {
+            open.has_wanted_next = true;
+            self.files.want_next();
+            self.wants_tending = true;
+        }
+        std::mem::take(&mut self.wants_tending)
     }
 
     fn check(&self) -> Result<(), LogError> {
@@ -115,7 +166,7 @@ impl LogWriter {
             self.make_folder_durable()
                 .and_then(|()| flushed.store(&*self.disk, &self.folder))
                 .map_err(|source| LogError::of_creation(self.folder.clone(), source))?;
-            self.discard_before(batch.discard_before)?;
+            self.discard_before(batch.discard_before);
         }
         Ok(self.durable)
     }
@@ -137,7 +188,7 @@ impl LogWriter {
             "batches are written in the order they were taken"
         );
         open.file
-            .append(&chunk.bytes)
+            .write_at(u64::from(open.offset), &chunk.bytes)
             .map_err(|source| LogError::of(open.path.clone(), source))?;
         open.offset += chunk.bytes.len() as u32;
         Ok(())
@@ -146,6 +197,13 @@ impl LogWriter {
     fn create(&mut self, segment: u64) -> Result<OpenSegment, LogError> {
         let path = self.folder.join(segment_name(segment));
         let failed = |source| LogError::of_creation(path.clone(), source);
+        if let Some(SegmentAhead { file, named }) = self.files.take(segment) {
+            if let Err(source) = named {
+                self.unnamed = Some(file);
+                return Err(failed(source));
+            }
+            return Ok(OpenSegment::new(segment, path, file));
+        }
         let file = match self.unnamed.take() {
             Some(file) => file,
             None => self.disk.create(&path).map_err(failed)?,
@@ -157,12 +215,7 @@ impl LogWriter {
             self.unnamed = Some(file);
             return Err(failed(source));
         }
-        Ok(OpenSegment {
-            id: segment,
-            path,
-            file,
-            offset: 0,
-        })
+        Ok(OpenSegment::new(segment, path, file))
     }
 
     fn make_folder_durable(&mut self) -> io::Result<()> {
@@ -174,7 +227,7 @@ impl LogWriter {
     }
 
     fn sync_open(&mut self) -> Result<LogPosition, LogError> {
-        if let Some(open) = &self.open {
+        if let Some(open) = &mut self.open {
             let written = LogPosition {
                 segment: open.id,
                 offset: open.offset,
@@ -183,24 +236,19 @@ impl LogWriter {
                 open.file
                     .sync_data()
                     .map_err(|source| LogError::of(open.path.clone(), source))?;
+                open.syncs += 1;
                 self.durable = written;
             }
         }
         Ok(self.durable)
     }
 
-    /// Oldest first, so that what a crash leaves is the end of the log and not a part with a hole.
-    fn discard_before(&mut self, segment: u64) -> Result<(), LogError> {
+    fn discard_before(&mut self, segment: u64) {
         let open = self.open.as_ref().map(|open| open.id);
         let count = self
             .segments
             .partition_point(|&id| id < segment && Some(id) != open);
-        for id in self.segments.drain(..count) {
-            let path = self.folder.join(segment_name(id));
-            self.disk
-                .remove(&path)
-                .map_err(|source| LogError::of(path, source))?;
-        }
-        Ok(())
+        self.wants_tending |= count > 0;
+        self.files.discard(self.segments.drain(..count));
     }
 }

@@ -216,8 +216,13 @@ impl DataFolder {
     ) -> Result<(ShardStore, LogWriter), OpenError> {
         // The clock makes numbers that grow even if a folder was emptied by hand.
         let floor = u64::try_from(self.clock().wall_us()).unwrap_or(0);
-        let (writer, first_segment) =
-            LogWriter::open(Arc::clone(self.disk()), self.log_folder(), store.shard(), floor)?;
+        let (writer, first_segment) = LogWriter::open(
+            Arc::clone(self.disk()),
+            self.log_folder(),
+            store.shard(),
+            store.options.log.segment_bytes,
+            floor,
+        )?;
         if let Some(disk) = &mut store.disk {
             disk.log = Some(CommitLog::new(
                 store.options.log.clone(),

@@ -116,6 +116,9 @@ impl Files {
     fn log_and_flush(&mut self, flushes: bool) {
         let batch = self.store.take_log_batch().unwrap();
         let result = self.writer.persist(&batch, true);
+        if self.writer.wants_tending() {
+            self.writer.segment_files().tend().unwrap();
+        }
         self.store.log_batch_done(batch, &result);
         if flushes {
             self.store.flush(None);

@@ -124,6 +124,9 @@ fn with_store(disk: &Arc<SimulatedDisk>, work: impl FnOnce(&mut ShardStore)) {
 fn persist(store: &mut ShardStore, writer: &mut LogWriter) {
     while let Some(batch) = store.take_log_batch() {
         let result = writer.persist(&batch, true);
+        if writer.wants_tending() {
+            writer.segment_files().tend().unwrap();
+        }
         store.log_batch_done(batch, &result);
     }
 }

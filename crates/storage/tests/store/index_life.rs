@@ -131,6 +131,9 @@ impl Indexed {
         for (store, writer) in &mut self.shards {
             if let Some(batch) = store.take_log_batch() {
                 let result = writer.persist(&batch, true);
+                if writer.wants_tending() {
+                    writer.segment_files().tend().unwrap();
+                }
                 store.log_batch_done(batch, &result);
             }
             while let Some(job) = store.next_job() {

@@ -17,21 +17,23 @@ use super::table;
 /// So many fill more than two sectors and less than a segment.
 const SECTORS_OF_WRITES: usize = 24;
 
+pub const SEGMENT_BYTES: u32 = 2_048;
+
 const LOG_FOLDER: &str = "/node/commitlog";
 
-struct Log {
-    disk: Arc<SimulatedDisk>,
-    schema: Schema,
-    store: ShardStore,
-    writer: LogWriter,
+pub struct Log {
+    pub disk: Arc<SimulatedDisk>,
+    pub schema: Schema,
+    pub store: ShardStore,
+    pub writer: LogWriter,
 }
 
-fn open(disk: &Arc<SimulatedDisk>, schema: &Schema) -> Result<OpenedShards, String> {
+pub fn open(disk: &Arc<SimulatedDisk>, schema: &Schema) -> Result<OpenedShards, String> {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::starting_at(1_000_000_000));
     let folder = DataFolder::open(Arc::clone(disk) as Arc<dyn Disk>, clock, Path::new("/node"))
         .map_err(|error| error.to_string())?;
     let log = LogOptions {
-        segment_bytes: 2_048,
+        segment_bytes: SEGMENT_BYTES,
         ..LogOptions::default()
     };
     let options = StoreOptions {
@@ -44,7 +46,7 @@ fn open(disk: &Arc<SimulatedDisk>, schema: &Schema) -> Result<OpenedShards, Stri
 }
 
 impl Log {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let disk = Arc::new(SimulatedDisk::new(3));
         let schema = table::schema(TableParams::default());
         let (store, writer) = open(&disk, &schema).unwrap().shards.pop().unwrap();
@@ -56,7 +58,7 @@ impl Log {
         }
     }
 
-    fn write(&mut self) -> Result<(), WriteError> {
+    pub fn write(&mut self) -> Result<(), WriteError> {
         let row = RowWrite {
             liveness: helenus_rows::row::Liveness {
                 timestamp_us: 1,
@@ -72,7 +74,7 @@ impl Log {
         self.store.apply(&Update::decode(&bytes).unwrap()).map(drop)
     }
 
-    fn persist(&mut self) -> Result<(), LogError> {
+    pub fn persist(&mut self) -> Result<(), LogError> {
         let Some(batch) = self.store.take_log_batch() else {
             return Ok(());
         };
@@ -81,7 +83,7 @@ impl Log {
         result.map(drop)
     }
 
-    fn segments(&self) -> Vec<PathBuf> {
+    pub fn segments(&self) -> Vec<PathBuf> {
         let folder = Path::new(LOG_FOLDER).join("shard-00000");
         let entries = self.disk.list(&folder).unwrap();
         let names = entries
@@ -90,7 +92,7 @@ impl Log {
         names.map(|entry| folder.join(entry.name)).collect()
     }
 
-    fn replayed(&self) -> Result<usize, String> {
+    pub fn replayed(&self) -> Result<usize, String> {
         let mut count = 0;
         let result =
             replay::<std::convert::Infallible>(&*self.disk, Path::new(LOG_FOLDER), &self.schema, |_| {
@@ -100,18 +102,18 @@ impl Log {
         result.map(|_| count).map_err(|error| error.to_string())
     }
 
-    fn overwrite(&self, segment: &Path, offset: u64, bytes: &[u8]) {
+    pub fn overwrite(&self, segment: &Path, offset: u64, bytes: &[u8]) {
         let file = self.disk.open_writable(segment).unwrap();
         file.write_at(offset, bytes).unwrap();
     }
 
     /// A replay puts another file in the place of the last segment.
-    fn set_length(&self, segment: &Path, length: u64) {
+    pub fn set_length(&self, segment: &Path, length: u64) {
         let file = self.disk.open_writable(segment).unwrap();
         file.set_length(length).unwrap();
     }
 
-    fn length(&self, segment: &Path) -> u64 {
+    pub fn length(&self, segment: &Path) -> u64 {
         self.disk.open(segment).unwrap().length().unwrap()
     }
 }
@@ -241,12 +243,12 @@ fn a_newer_log_is_refused() {
     let mut header = [0; 24];
     let file = log.disk.open(&segment).unwrap();
     file.read_exact_at(0, &mut header).unwrap();
-    header[8..12].copy_from_slice(&3_u32.to_le_bytes());
+    header[8..12].copy_from_slice(&4_u32.to_le_bytes());
     log.overwrite(&segment, 0, &header);
     log.overwrite(&segment, 24, &crc32fast::hash(&header).to_le_bytes());
     let error = log.replayed().unwrap_err();
     assert!(
-        error.contains("has format version 3, this program reads 2"),
+        error.contains("has format version 4, this program reads 3"),
         "{error}"
     );
 }

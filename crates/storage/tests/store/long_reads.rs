@@ -101,6 +101,9 @@ fn stored(elements: i32, row_cache_bytes_max: usize) -> (ShardStore, Arc<TableMe
 fn persist(store: &mut ShardStore, writer: &mut LogWriter) {
     if let Some(batch) = store.take_log_batch() {
         let result = writer.persist(&batch, true);
+        if writer.wants_tending() {
+            writer.segment_files().tend().unwrap();
+        }
         store.log_batch_done(batch, &result);
     }
 }

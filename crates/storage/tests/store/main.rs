@@ -19,6 +19,7 @@ mod folder;
 mod index_life;
 mod index_steps;
 mod large_rows;
+mod log_ahead;
 mod log_faults;
 mod long_reads;
 mod point_read;

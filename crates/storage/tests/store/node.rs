@@ -141,6 +141,10 @@ impl Node {
         let (store, writer) = &mut self.shards[shard];
         if let Some(batch) = store.take_log_batch() {
             let result = writer.persist(&batch, sync);
+            if writer.wants_tending() {
+                // What it could not remove is removed later.
+                let _is_tried_again = writer.segment_files().tend();
+            }
             store.log_batch_done(batch, &result);
         } else if sync {
             let result = writer.sync();

@@ -76,6 +76,9 @@ impl Files {
         self.store.apply(&Update::decode(&bytes).unwrap()).unwrap();
         let batch = self.store.take_log_batch().unwrap();
         let result = self.writer.persist(&batch, true);
+        if self.writer.wants_tending() {
+            self.writer.segment_files().tend().unwrap();
+        }
         self.store.log_batch_done(batch, &result);
         self.store.flush(None);
         while let Some(job) = self.store.next_short_job() {

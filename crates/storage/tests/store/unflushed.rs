@@ -102,6 +102,9 @@ impl Node {
         loop {
             if let Some(batch) = self.store.take_log_batch_to_sync() {
                 let result = self.writer.persist(&batch, true);
+                if self.writer.wants_tending() {
+                    self.writer.segment_files().tend().unwrap();
+                }
                 self.store.log_batch_done(batch, &result);
                 result.unwrap();
             }

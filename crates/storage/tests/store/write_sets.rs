@@ -210,6 +210,9 @@ impl Node {
         };
         if let Some(batch) = batch {
             let result = writer.persist(&batch, sync);
+            if writer.wants_tending() {
+                writer.segment_files().tend().unwrap();
+            }
             store.log_batch_done(batch, &result);
             result.unwrap();
         }
@@ -487,8 +490,8 @@ fn a_part_counts_after_the_others_were_flushed() {
     };
     assert_eq!(
         (logs(0), logs(1)),
-        (2, 1),
-        "one segment and the positions; one segment"
+        (3, 1),
+        "the open segment, the next one, and the positions; one segment"
     );
     node.crash(3);
 }
