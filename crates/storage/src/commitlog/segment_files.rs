@@ -81,7 +81,7 @@ impl SegmentFiles {
             let Some(file) = self.state().useless.pop_front() else {
                 return Ok(());
             };
-            if let Err(source) = self.disk.remove(&file) {
+            if let Err(source) = remove_if_there(&*self.disk, &file) {
                 self.state().useless.push_front(file.clone());
                 return Err(SegmentNotRemoved { file, source });
             }
