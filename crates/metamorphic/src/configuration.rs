@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use helenus_node::SsTableFormat;
+use helenus_storage::commitlog::SEGMENT_BYTES_DEFAULT;
 use helenus_storage::read_state::STEP_UNITS_MAX;
 
 /// One way to run a node. As text: `disk shards=2 cache=on memory=64 format=nb index=64 page=100`.
@@ -33,7 +34,12 @@ pub struct Configuration {
     pub resident: bool,
     /// Units of work after which a read takes its next step.
     pub step_units: u32,
+    /// Size of a segment of the log.
+    pub segment_mib: u32,
 }
+
+/// The node's own.
+pub const SEGMENT_MIB: u32 = SEGMENT_BYTES_DEFAULT >> 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
@@ -80,9 +86,12 @@ impl fmt::Display for Configuration {
         if self.resident {
             out.write_str(" resident=on")?;
         }
-        match self.step_units {
-            STEP_UNITS_MAX => Ok(()),
-            units => write!(out, " steps={units}"),
+        if self.step_units != STEP_UNITS_MAX {
+            write!(out, " steps={}", self.step_units)?;
+        }
+        match self.segment_mib {
+            SEGMENT_MIB => Ok(()),
+            mib => write!(out, " segments={mib}"),
         }
     }
 }
@@ -112,6 +121,7 @@ impl FromStr for Configuration {
             at_once: false,
             resident: false,
             step_units: STEP_UNITS_MAX,
+            segment_mib: SEGMENT_MIB,
         };
         for word in words {
             configuration
@@ -138,6 +148,9 @@ impl Configuration {
             "at_once" => self.at_once = is_on(value)?,
             "resident" => self.resident = is_on(value)?,
             "steps" => self.step_units = value.parse().ok().filter(|units| *units > 0)?,
+            "segments" => {
+                self.segment_mib = value.parse().ok().filter(|mib| (1..=SEGMENT_MIB).contains(mib))?
+            }
             "page" => self.page_rows = Some(value.parse().ok().filter(|rows| *rows > 0)?),
             _ => return None,
         }
@@ -163,7 +176,7 @@ mod tests {
             "disk shards=3 cache=off memory=8 format=da index=4 page=100",
             "memory shards=1 cache=on memory=64 format=nb index=64",
             "memory shards=1 cache=on memory=64 format=nb index=64 page=1 indexes=off filtering=on prepared=on walks=on",
-            "disk shards=1 cache=on memory=64 format=nb index=64 at_once=on resident=on steps=3",
+            "disk shards=1 cache=on memory=64 format=nb index=64 at_once=on resident=on steps=3 segments=4",
         ] {
             assert_eq!(text.parse::<Configuration>().unwrap().to_string(), text);
         }
@@ -172,6 +185,7 @@ mod tests {
             "tape",
             "disk shards=0",
             "disk steps=0",
+            "disk segments=33",
             "disk cache=maybe",
             "disk colour=red",
         ] {

@@ -103,6 +103,7 @@ impl Instance {
         options.walks_small_graphs = self.configuration.walks;
         options.tries_all_at_once = self.configuration.at_once;
         options.read_step_units_max = self.configuration.step_units;
+        options.commitlog_segment_bytes = self.configuration.segment_mib << 20;
         options.admission = false;
         // How many tombstones a page meets depends on its rows and on what was compacted.
         options.tombstones = TombstoneLimits::NONE;

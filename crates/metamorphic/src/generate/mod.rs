@@ -23,7 +23,7 @@ use helenus_storage::read_state::STEP_UNITS_MAX;
 use helenus_storage_model::Chance;
 use helenus_types::quoted_identifier;
 
-use crate::configuration::{Configuration, Home};
+use crate::configuration::{Configuration, Home, SEGMENT_MIB};
 use crate::script::{Event, Script, Statement, Step};
 pub use index_queries::{generate_index_queries, without_indexes};
 use subject::Subject;
@@ -320,6 +320,7 @@ fn configurations(chance: &Chance, audience: Audience) -> Vec<Configuration> {
         at_once: false,
         resident: false,
         step_units: STEP_UNITS_MAX,
+        segment_mib: SEGMENT_MIB,
     };
     let mut all = vec![memory];
     let disks = match audience {
@@ -343,6 +344,8 @@ fn configurations(chance: &Chance, audience: Audience) -> Vec<Configuration> {
             at_once: chance.one_in(2),
             resident: chance.one_in(2),
             step_units: *chance.pick(&STEPS_UNITS),
+            // The largest value takes a mebibyte, and a write half a segment at most.
+            segment_mib: *chance.pick(&[4, SEGMENT_MIB]),
         });
     }
     let bare = chance.count(all.len());

@@ -116,7 +116,8 @@ fn tend(
     mailbox: Mailbox,
 ) -> std::io::Result<Worker<()>> {
     let work = move |()| {
-        if let Err(error) = files.tend() {
+        // After a panic the log goes on in files that grow, and the next call removes what is left.
+        if let Ok(Err(error)) = catch(|| files.tend()) {
             mailbox.run(move |shard| shard.log_segment_not_removed(&error));
         }
     };

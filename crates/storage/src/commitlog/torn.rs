@@ -1,7 +1,7 @@
 //! Torn ends of logs: telling what an interrupted write leaves from damage.
 //!
 //! A write that the power or the process was lost in reached the file as a beginning of it, or some of its sectors are as they were:
-//! behind the end of a file that only grows, zeros. What was written at all and is wrong was changed afterwards.
+//! behind the end of what was written before, zeros, which a file that was made ahead has there and one that grows gets. What was written at all and is wrong was changed afterwards.
 
 use super::format::{HEADER_BYTES, RECORD_HEAD_BYTES, end_by_head};
 

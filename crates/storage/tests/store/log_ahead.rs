@@ -1,6 +1,6 @@
 //! A log that goes on in segments which were made ahead.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helenus_vfs::{Disk, Fault, FaultKind, Operation};
@@ -19,8 +19,8 @@ impl Log {
         }
     }
 
-    /// The segment that is written to, which was made ahead, after so many rows; the next one is not made yet.
-    fn in_segment_ahead() -> (Log, usize, PathBuf) {
+    /// A log of so many rows whose second segment is made, and not written to.
+    fn before_segment_ahead() -> (Log, usize, PathBuf) {
         let mut log = Log::start();
         let mut written = 0;
         while log.segments().len() < 2 {
@@ -28,6 +28,12 @@ impl Log {
             written += 1;
         }
         let ahead = log.segments().pop().unwrap();
+        (log, written, ahead)
+    }
+
+    /// A log of so many rows in the second segment, which was made ahead; the third is not made yet.
+    fn in_segment_ahead() -> (Log, usize, PathBuf) {
+        let (mut log, mut written, ahead) = Log::before_segment_ahead();
         while !log.is_written(&ahead) {
             log.write_ahead(1);
             written += 1;
@@ -35,7 +41,7 @@ impl Log {
         (log, written, ahead)
     }
 
-    fn is_written(&self, segment: &std::path::Path) -> bool {
+    fn is_written(&self, segment: &Path) -> bool {
         let mut magic = [0];
         self.disk
             .open(segment)
@@ -45,7 +51,7 @@ impl Log {
         magic != [0]
     }
 
-    fn bytes(&self, segment: &std::path::Path) -> Vec<u8> {
+    fn bytes(&self, segment: &Path) -> Vec<u8> {
         let mut bytes = vec![0; self.length(segment) as usize];
         self.disk
             .open(segment)
@@ -79,13 +85,10 @@ fn written_bytes(bytes: &[u8]) -> usize {
 
 #[test]
 fn the_next_segment_is_begun_without_a_change_to_its_folder_or_its_length() {
-    let mut log = Log::start();
-    let mut written = 0;
-    while log.segments().len() < 2 {
-        log.write_ahead(1);
-        written += 1;
-    }
-    let ahead = log.segments().pop().unwrap();
+    let (mut log, mut written, ahead) = Log::before_segment_ahead();
+    let begun_bytes = log.length(&log.segments()[0]);
+    let (quarter, half) = (u64::from(SEGMENT_BYTES / 4), u64::from(SEGMENT_BYTES / 2));
+    assert!((quarter..half).contains(&begun_bytes), "{begun_bytes}");
     let length = log.length(&ahead);
     // A length alone would be as slow to sync as a file that grows.
     let written_bytes = log.disk.usage().written_bytes;
@@ -184,12 +187,7 @@ fn a_segment_that_others_follow_has_its_end() {
 /// A file that was made ahead comes behind the segment that is written to: the power may fail in the latter.
 #[test]
 fn a_torn_end_before_a_segment_that_was_made_ahead_is_passed_over() {
-    let mut log = Log::start();
-    let mut written = 0;
-    while log.segments().len() < 2 {
-        log.write_ahead(1);
-        written += 1;
-    }
+    let (mut log, written, _) = Log::before_segment_ahead();
     let segments = log.segments();
     let synced = log.length(&segments[0]);
     log.write().unwrap();
@@ -212,10 +210,7 @@ fn a_torn_end_before_a_segment_that_was_made_ahead_is_passed_over() {
 /// A segment is begun once the one before it is durable.
 #[test]
 fn a_torn_end_before_a_segment_that_was_begun_is_damage_though_its_header_is_lost() {
-    let mut log = Log::start();
-    while log.segments().len() < 2 {
-        log.write_ahead(1);
-    }
+    let (mut log, ..) = Log::before_segment_ahead();
     let segments = log.segments();
     (0..40).for_each(|_| log.write().unwrap());
     log.persist().unwrap();
@@ -329,6 +324,7 @@ fn segments_of_no_more_use_are_removed_by_whoever_tends_the_files_oldest_first_a
     log.persist().unwrap();
     assert!(log.writer.wants_tending());
     assert_eq!(log.segments(), segments);
+    // The second of them.
     log.disk.inject(Fault {
         operation: Operation::Remove,
         after: 1,

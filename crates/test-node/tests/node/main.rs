@@ -22,6 +22,7 @@ mod hung_disk;
 mod index_hints;
 mod indexes;
 mod json;
+mod log_files;
 mod long_answers;
 mod long_clauses;
 mod long_reads;

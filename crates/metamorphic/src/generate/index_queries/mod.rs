@@ -14,7 +14,7 @@ use helenus_storage_model::Chance;
 
 use super::timestamps::Timestamps;
 use super::{FORMATS, GC_GRACE_SECONDS, KEYSPACE, SECONDS_PAST_GC_GRACE, STEPS_UNITS, statement};
-use crate::configuration::{Configuration, Home};
+use crate::configuration::{Configuration, Home, SEGMENT_MIB};
 use crate::script::{Event, Script, Step};
 pub use folding::without_indexes;
 use table::Table;
@@ -114,6 +114,7 @@ fn configurations(chance: &Chance) -> Vec<Configuration> {
         at_once: false,
         resident: false,
         step_units: STEP_UNITS_MAX,
+        segment_mib: SEGMENT_MIB,
     };
     let indexed = Configuration {
         home: Home::Disk,
