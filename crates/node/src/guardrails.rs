@@ -6,15 +6,17 @@ use std::collections::BTreeSet;
 
 use helenus_engine::CqlError;
 use helenus_events::{Event, Events};
+use helenus_rows::data_size::{data_bytes, data_bytes_max};
 pub use helenus_rows::guardrails::{Exceeded, PartitionGuardrails, Threshold};
-use helenus_rows::update::PackedUpdate;
-use helenus_schema::Schema;
+use helenus_rows::row::RowShape;
+use helenus_rows::update::{PackedUpdate, Update};
+use helenus_schema::{Schema, TableId};
 
 pub use values::ValueGuardrails;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guardrails {
-    /// `batch_size_warn_threshold` and `batch_size_fail_threshold`, in bytes of packed updates.
+    /// `batch_size_warn_threshold` and `batch_size_fail_threshold`, in bytes as Cassandra counts them ([`data_bytes`]).
     pub batch_size: Threshold,
     /// `page_size_warn_threshold` and `page_size_fail_threshold`, in rows.
     pub page_size: Threshold,
@@ -60,6 +62,26 @@ impl Default for Guardrails {
     }
 }
 
+/// Of updates by how they are counted.
+fn batch_bytes<'u>(
+    schema: &Schema,
+    updates: impl Iterator<Item = &'u PackedUpdate>,
+    count: impl Fn(&Update<'_>, &RowShape) -> u64,
+) -> u64 {
+    let mut shape: Option<(TableId, RowShape)> = None;
+    let mut bytes = 0;
+    for update in updates {
+        let id = update.partition().0;
+        if shape.as_ref().is_none_or(|(of, _)| *of != id) {
+            shape = schema.table_by_id(id).map(|table| (id, RowShape::of(table)));
+        }
+        if let (Some((_, shape)), Some(update)) = (&shape, update.decode()) {
+            bytes += count(&update, shape);
+        }
+    }
+    bytes
+}
+
 impl Guardrails {
     /// The warning that a batch over several partitions deserves, or its refusal.
     pub fn check_batch<'u>(
@@ -68,8 +90,11 @@ impl Guardrails {
         updates: impl Iterator<Item = &'u PackedUpdate> + Clone,
         events: &Events,
     ) -> Result<Option<String>, CqlError> {
-        let size: u64 = updates.clone().map(|update| update.bytes().len() as u64).sum();
         let Threshold { warn, fail } = self.batch_size;
+        if batch_bytes(schema, updates.clone(), data_bytes_max) <= warn {
+            return Ok(None);
+        }
+        let size = batch_bytes(schema, updates.clone(), data_bytes);
         if size <= warn {
             return Ok(None);
         }

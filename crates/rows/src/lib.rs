@@ -4,6 +4,7 @@
 //! and a query's sink reads its values in place. A write arrives as a packed [`update`].
 
 pub mod clustering;
+pub mod data_size;
 pub mod deletion;
 pub mod guardrails;
 pub mod layout;

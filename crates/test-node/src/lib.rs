@@ -425,6 +425,15 @@ impl Pending {
         }
     }
 
+    /// Warnings of the answer, whatever else it is.
+    pub fn warnings(self) -> Vec<String> {
+        let Some(Ok(reply)) = self.replied_within(ANSWER_TIMEOUT) else {
+            return Vec::new();
+        };
+        let (_, prelude) = reply.decode().expect("a valid response");
+        prelude.warnings.iter().map(str::to_owned).collect()
+    }
+
     fn replied_within(self, timeout: Duration) -> Option<Result<Reply, RequestError>> {
         if let Some(answered) = self.answered {
             return Some(answered);
