@@ -62,6 +62,7 @@ targets! {
     fuzz_partitions "sstable_partitions" Component::Partitions;
     fuzz_rows "sstable_rows" Component::Rows;
     fuzz_blocks "sstable_blocks" Component::Blocks;
+    fuzz_fences "sstable_fences" Component::Fences;
     fuzz_checksums "sstable_checksums" Component::Checksums;
 }
 

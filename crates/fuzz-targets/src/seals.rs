@@ -19,7 +19,7 @@ pub fn fit(components: &mut BTreeMap<Component, Vec<u8>>, component: Component, 
                 .get_mut(&component)
                 .and_then(|bytes| fit_statistics(bytes));
         }
-        Component::Checksums => {
+        Component::Checksums | Component::Fences => {
             components.get_mut(&component).and_then(|bytes| {
                 let end = bytes.len().checked_sub(4)?;
                 seal(bytes, 0..end)

@@ -62,7 +62,7 @@ impl Default for Guardrails {
     }
 }
 
-/// Of updates by how they are counted.
+/// Sizes of updates together, by how they are counted.
 fn batch_bytes<'u>(
     schema: &Schema,
     updates: impl Iterator<Item = &'u PackedUpdate>,

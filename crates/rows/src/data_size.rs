@@ -71,7 +71,9 @@ fn item_bytes(item: &UpdateItem<'_>, shape: &RowShape) -> u64 {
 }
 
 fn clustering_bytes(packed: &[u8]) -> u64 {
-    Components::new(packed).map(|component| component.len() as u64).sum()
+    Components::new(packed)
+        .map(|component| component.len() as u64)
+        .sum()
 }
 
 /// Its head counts for every partition.

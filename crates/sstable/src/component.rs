@@ -23,12 +23,14 @@ pub enum Component {
     Checksums,
     /// The rows of large partitions, by block: ours, ignored by Cassandra, absent from its files.
     Blocks,
+    /// Where the first partition of each page of Data.db is: ours, ignored by Cassandra, absent from its files.
+    Fences,
     /// Written last, by rename: an SSTable exists if its TOC does.
     Toc,
 }
 
 impl Component {
-    pub const ALL: [Component; 13] = [
+    pub const ALL: [Component; 14] = [
         Component::Data,
         Component::Index,
         Component::Partitions,
@@ -41,6 +43,7 @@ impl Component {
         Component::Summary,
         Component::Checksums,
         Component::Blocks,
+        Component::Fences,
         Component::Toc,
     ];
 
@@ -58,6 +61,7 @@ impl Component {
             Component::Summary => "Summary.db",
             Component::Checksums => "Checksums.db",
             Component::Blocks => "Blocks.db",
+            Component::Fences => "Fences.db",
             Component::Toc => "TOC.txt",
         }
     }

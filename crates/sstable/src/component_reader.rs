@@ -20,6 +20,7 @@ use crate::decode::{ByteReader, DecodeError};
 use crate::descriptor::Descriptor;
 use crate::error::OpenError;
 use crate::error::ReadError;
+use crate::index::fences::Fences;
 use crate::index::reader::{BigIndex, IndexReader};
 use crate::meta::bloom::BloomFilter;
 use crate::meta::statistics_file::StatisticsFile;
@@ -180,6 +181,20 @@ impl<'a> ComponentReader<'a> {
             has_unique_bytes(table),
         )
         .map(Some)
+    }
+
+    /// `None` also where they are of no use.
+    pub fn read_fences(&mut self, data_length: u64) -> Option<Fences> {
+        let fences = self.try_read_fences(data_length);
+        self.sidecar(Component::Fences, fences)
+    }
+
+    fn try_read_fences(&mut self, data_length: u64) -> Result<Option<Fences>, ReadError> {
+        let Some(bytes) = self.read_if_there(Component::Fences)? else {
+            return Ok(None);
+        };
+        self.decode(Component::Fences, Fences::decode(&bytes, data_length))
+            .map(Some)
     }
 
     fn path(&self, component: Component) -> PathBuf {

@@ -42,6 +42,7 @@ impl fmt::Display for SidecarFault {
         let lost = match self.sidecar {
             Sidecar::Terms => "queries by the index read all of its rows until it is made again",
             Sidecar::Component(Component::Blocks) => "rows of large partitions take longer to find",
+            Sidecar::Component(Component::Fences) => "its partitions take one more read to find",
             _ => "damage to other files of the SSTable may be seen later",
         };
         write!(out, "{}; the SSTable is used without it: {lost}", self.reason)

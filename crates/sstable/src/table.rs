@@ -22,6 +22,7 @@ use crate::error::ReadError;
 use crate::index::blocks::Blocks;
 use crate::index::entry::BlockIndex;
 use crate::index::entry::IndexEntry;
+use crate::index::fences::Fences;
 use crate::index::reader::IndexReader;
 use crate::meta::bloom::BloomFilter;
 use crate::meta::encoding_stats::EncodingStats;
@@ -45,6 +46,8 @@ pub struct SsTable {
     pub(crate) index: IndexReader,
     /// Blocks of large partitions, if we wrote the SSTable.
     blocks: Option<BlockFile>,
+    /// If we wrote the SSTable and it has more than a few partitions.
+    fences: Option<Fences>,
     sidecar_faults: Vec<SidecarFault>,
     disk_bytes: u64,
     memory_bytes: u64,
@@ -67,10 +70,16 @@ impl SsTable {
         let filter = components.read_filter()?;
         let data = components.open_data()?;
         let blocks = components.open_blocks(&header.clustering, table);
+        // A damaged key that nothing checks would be taken for another one.
+        let fences = data
+            .is_checked()
+            .then(|| components.read_fences(data.length()))
+            .flatten();
         let memory_bytes = filter.as_ref().map_or(0, BloomFilter::memory_bytes)
             + index.memory_bytes()
             + data.memory_bytes()
-            + blocks.as_ref().map_or(0, BlockFile::memory_bytes);
+            + blocks.as_ref().map_or(0, BlockFile::memory_bytes)
+            + fences.as_ref().map_or(0, Fences::memory_bytes);
         Ok(Arc::new(SsTable {
             descriptor,
             directory: directory.to_path_buf(),
@@ -83,6 +92,7 @@ impl SsTable {
             data,
             index,
             blocks,
+            fences,
             sidecar_faults: components.sidecar_faults().to_vec(),
             disk_bytes: components.disk_bytes(),
             memory_bytes: memory_bytes as u64,
@@ -154,7 +164,7 @@ impl SsTable {
         self.disk_bytes
     }
 
-    /// Bytes that stay in memory while it is open, whatever is read: filter, index samples or pinned pages, checksums.
+    /// Bytes that stay in memory while it is open, whatever is read: filter, fences, index samples or pinned pages, checksums.
     pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes
     }
@@ -203,6 +213,9 @@ impl SsTable {
         if let Some(large) = self.large_partition(token, key) {
             self.open_large(&mut cursor, pages, large)?;
             return Ok(Some(cursor));
+        }
+        if let Some(stretch) = self.fences.as_ref().and_then(|fences| fences.find(token)) {
+            return Ok(cursor.open_in(stretch, key)?.then_some(cursor));
         }
         let Some(entry) = self.find_entry(pages, token, key)? else {
             return Ok(None);

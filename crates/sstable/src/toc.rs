@@ -9,6 +9,7 @@ use crate::component_writer::{ComponentFile, write_component};
 use crate::descriptor::Descriptor;
 use crate::directory::unfinished_toc_path;
 use crate::error::WriteError;
+use crate::sidecar::SidecarFault;
 
 /// The list of an SSTable's components, whose appearance makes it one.
 pub(crate) struct Toc<'a> {
@@ -40,6 +41,14 @@ impl<'a> Toc<'a> {
         write_component(self.disk, self.directory, self.descriptor, component, bytes)?;
         self.note(component, bytes.len() as u64);
         Ok(())
+    }
+
+    /// Writes a component that the SSTable is whole without, or returns why it is left out.
+    pub fn write_sidecar(&mut self, component: Component, bytes: &[u8]) -> Option<SidecarFault> {
+        let error = self.write(component, bytes).err()?;
+        // What cannot be removed is not named here, and is refused when it is opened.
+        let _left = self.disk.remove(&self.descriptor.path(self.directory, component));
+        Some(SidecarFault::new(component, error))
     }
 
     /// Returns the size of all components. Their names are durable before the TOC has its own.

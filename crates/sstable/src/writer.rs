@@ -22,6 +22,7 @@ use crate::directory::{publish_sstable, remove_sstable};
 use crate::error::{OpenError, WriteError};
 use crate::index::entry::BlockBounds;
 use crate::index::entry::WrittenPartition;
+use crate::index::fences::FenceWriter;
 use crate::index::writer::IndexWriter;
 use crate::meta::bloom::BloomFilter;
 use crate::meta::collector::StatisticsCollector;
@@ -90,6 +91,7 @@ pub struct SsTableWriter {
     index: IndexWriter,
     /// `None` also where it could not be written.
     blocks: Option<BlockFileWriter>,
+    fences: FenceWriter,
     sidecar_faults: Vec<SidecarFault>,
     filter: Option<BloomFilter>,
     partition_count: u64,
@@ -185,6 +187,10 @@ impl SsTableWriter {
         collector.stats.originating_host = options.originating_host;
         let granule_bytes = granule_bytes(options.column_index_bytes);
         let data = DataWriter::create(&*disk, directory, descriptor, options.compression, granule_bytes)?;
+        let page_bytes = options
+            .compression
+            .map_or(granule_bytes, |compression| compression.chunk_bytes);
+        let fences = FenceWriter::new(page_bytes, options.column_index_bytes);
         let blocks_path = descriptor.path(directory, Component::Blocks);
         // Without clustering columns a partition has one row at most.
         let blocks = (options.describes_rows && table.clustering_count > 0).then(|| {
@@ -210,6 +216,7 @@ impl SsTableWriter {
             data,
             index,
             blocks,
+            fences,
             sidecar_faults: Vec::new(),
             filter,
             partition_count: 0,
@@ -394,6 +401,7 @@ impl SsTableWriter {
             deletion: partition.deletion.0,
             length: self.data.position() - partition.position,
         };
+        self.fences.push(written.token, written.position);
         if let Some(blocks) = &mut self.blocks {
             let described = blocks.end_partition(written);
             self.index.push_partition(written)?;
@@ -487,11 +495,9 @@ impl SsTableWriter {
                     .chain(statistics_pages),
             ),
         };
-        if let Err(error) = toc.write(Component::Checksums, &checksums.encode()) {
-            // As in `leave_out`.
-            let _left = disk.remove(&descriptor.path(&directory, Component::Checksums));
-            sidecar_faults.push(SidecarFault::new(Component::Checksums, error));
-        }
+        let fences = self.fences.finish(data.data_length);
+        sidecar_faults.extend(toc.write_sidecar(Component::Checksums, &checksums.encode()));
+        sidecar_faults.extend(fences.and_then(|fences| toc.write_sidecar(Component::Fences, &fences)));
         let disk_bytes = toc.seal()?;
         Ok(SsTableInfo {
             descriptor,

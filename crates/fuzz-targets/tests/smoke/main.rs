@@ -90,7 +90,8 @@ macro_rules! smoke {
 
 smoke! {
     sstable_data sstable_index sstable_summary sstable_statistics sstable_filter sstable_compression_info sstable_crc
-    sstable_digest sstable_toc sstable_partitions sstable_rows sstable_blocks sstable_checksums sstable_terms snapshot_manifest
+    sstable_digest sstable_toc sstable_partitions sstable_rows sstable_blocks sstable_fences sstable_checksums sstable_terms
+    snapshot_manifest
 }
 
 /// The corpus is what `cargo xtask fuzz-corpus` writes; inputs that a fuzzer found may be beside it.

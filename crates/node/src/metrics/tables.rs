@@ -23,7 +23,7 @@ pub const METRICS: &[Metric] = &[
         name: "helenus_sstable_sidecars_lost",
         kind: Gauge,
         unit: Unit::Count,
-        help: "Blocks.db and Checksums.db files that could not be written or read since the start; their SSTables are used without.",
+        help: "Blocks.db, Fences.db and Checksums.db files that could not be written or read since the start; their SSTables are used without.",
         source: Source::Shards(|shard| shard.sidecars_lost as f64),
     },
     Metric {

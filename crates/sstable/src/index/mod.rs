@@ -2,6 +2,7 @@
 
 pub(crate) mod blocks;
 pub(crate) mod entry;
+pub(crate) mod fences;
 pub(crate) mod found_entries;
 pub(crate) mod reader;
 pub(crate) mod writer;

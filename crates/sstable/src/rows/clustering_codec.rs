@@ -166,6 +166,21 @@ impl ClusteringCodec {
         count: usize,
         packed: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
+        self.each_value(reader, count, |component| push_component(packed, component))
+    }
+
+    /// Passes `count` components.
+    pub fn skip_values(&self, reader: &mut ByteReader<'_>, count: usize) -> Result<(), DecodeError> {
+        self.each_value(reader, count, |_| ())
+    }
+
+    #[inline]
+    fn each_value<'a>(
+        &self,
+        reader: &mut ByteReader<'a>,
+        count: usize,
+        mut take: impl FnMut(&'a [u8]),
+    ) -> Result<(), DecodeError> {
         let mut header = 0;
         for index in 0..count {
             let slot = index % HEADER_COMPONENTS;
@@ -195,7 +210,7 @@ impl ClusteringCodec {
                     component.len(),
                 ));
             }
-            push_component(packed, component);
+            take(component);
         }
         Ok(())
     }

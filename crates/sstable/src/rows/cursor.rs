@@ -11,6 +11,7 @@ use std::cmp::Ordering;
 use crate::block::chunk_stream::ChunkStream;
 use crate::error::ReadError;
 use crate::index::blocks::Blocks;
+use crate::index::fences::Stretch;
 use crate::rows::backward::{enter, wrong_marker};
 use crate::rows::partition_reader::{PartitionPlace, PartitionReader};
 use crate::rows::row_decoder::Decoded;
@@ -98,6 +99,17 @@ impl<'a> SsTableCursor<'a> {
         place: &PartitionPlace<'_>,
         blocks: Option<Blocks<'a>>,
     ) -> Result<bool, ReadError> {
+        self.begin(blocks);
+        self.reader.open(place)
+    }
+
+    /// Goes to the partition of a key in a stretch, before its first element; false if it is not there.
+    pub(crate) fn open_in(&mut self, stretch: Stretch, key: &[u8]) -> Result<bool, ReadError> {
+        self.begin(None);
+        self.reader.open_in(stretch, key)
+    }
+
+    fn begin(&mut self, blocks: Option<Blocks<'a>>) {
         self.blocks = blocks;
         self.slices_begun = 0;
         self.slice = None;
@@ -106,7 +118,6 @@ impl<'a> SsTableCursor<'a> {
         if let Direction::Reversed(backward) = &mut self.direction {
             backward.reset();
         }
-        self.reader.open(place)
     }
 
     /// Data.db, for whoever looks for partitions to open.

@@ -8,5 +8,6 @@ pub(crate) mod partition_reader;
 pub(crate) mod row_decoder;
 pub(crate) mod row_encoder;
 pub(crate) mod scanner;
+pub(crate) mod skipping;
 pub(crate) mod stop;
 pub(crate) mod stored_block;

@@ -3,9 +3,11 @@
 use crate::block::chunk_stream::ChunkStream;
 use crate::decode::{ByteReader, DecodeError};
 use crate::error::ReadError;
+use crate::index::fences::Stretch;
 use crate::meta::header::Header;
 use crate::rows::deletion_codec::read_deletion_time;
 use crate::rows::row_decoder::{Decoded, Item, RowBuffers, RowDecoder};
+use crate::rows::skipping::pass_items;
 use crate::rows::stop::Stop;
 use helenus_rows::clustering::ClusteringBound;
 use helenus_rows::deletion::DeletionTime;
@@ -98,6 +100,44 @@ impl<'a> PartitionReader<'a> {
         }
         self.stream.seek(place.position);
         self.read_head(place.key, place.is_candidate)
+    }
+
+    /// Goes to the partition of a key, if it is in a stretch.
+    pub fn open_in(&mut self, stretch: Stretch, key: &[u8]) -> Result<bool, ReadError> {
+        let mut position = stretch.start;
+        while position < stretch.end {
+            let place = PartitionPlace {
+                key,
+                position,
+                end: stretch.is_single.then_some(stretch.end),
+                is_candidate: true,
+                head: None,
+            };
+            if self.open(&place)? {
+                return Ok(true);
+            }
+            position = self.pass_partition()?;
+        }
+        Ok(false)
+    }
+
+    /// Passes the partition that the position is at the beginning of; returns where the next one begins.
+    fn pass_partition(&mut self) -> Result<u64, ReadError> {
+        let PartitionReader { header, stream, .. } = self;
+        let length = stream.decode(|bytes| {
+            let mut head = ByteReader::new(bytes);
+            head.bytes_after_u16()?;
+            read_deletion_time(&mut head, header.version)?;
+            Ok(head.position())
+        })?;
+        stream.consume(length);
+        loop {
+            let passed = stream.decode(|bytes| pass_items(bytes, header))?;
+            stream.consume(passed.bytes);
+            if passed.is_end {
+                return Ok(stream.position());
+            }
+        }
     }
 
     fn read_head(&mut self, key: &[u8], is_candidate: bool) -> Result<bool, ReadError> {

@@ -163,6 +163,7 @@ fn flip_bits(format: SsTableFormat, compression: Option<CompressionParameters>, 
         Component::Statistics,
         Component::Checksums,
         Component::Blocks,
+        Component::Fences,
         chunks,
     ];
     for component in components.into_iter().chain(index_components(format)) {

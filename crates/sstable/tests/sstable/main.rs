@@ -10,6 +10,7 @@ mod roundtrip;
 mod fixtures;
 mod peer;
 
+mod fences;
 mod read_counts;
 mod scan_cost;
 mod shadowable;

@@ -391,6 +391,11 @@ fn check_format(
     let descriptor = info.descriptor;
     assert_eq!(descriptor.version, Version::from(format));
     check_reads(seed, &generator, &*disk, descriptor, &table, &partitions);
+    let fences = descriptor.path(&folder, Component::Fences);
+    if disk.exists(&fences).unwrap() {
+        disk.remove(&fences).unwrap();
+        check_reads(seed, &generator, &*disk, descriptor, &table, &partitions);
+    }
     let blocks = descriptor.path(&folder, Component::Blocks);
     if disk.exists(&blocks).unwrap() {
         disk.remove(&blocks).unwrap();

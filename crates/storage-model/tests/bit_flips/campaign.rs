@@ -253,8 +253,8 @@ impl<'a> Target<'a> {
         );
         let info = written.expect("a case can be written");
         if origin == Origin::Foreign {
-            for component in [Component::Checksums, Component::Blocks] {
-                // Not every file has both.
+            for component in [Component::Checksums, Component::Blocks, Component::Fences] {
+                // Not every file has all of them.
                 let _ = disk.remove(&info.descriptor.path(&folder, component));
             }
         }

@@ -206,7 +206,7 @@ fn values_have_a_largest_size_and_collections_a_largest_count() {
     assert_eq!(node.rows("SELECT s FROM k.t WHERE p = 1").len(), 1);
 }
 
-/// What Cassandra 5.0 says that batches of a row of 6,000 bytes and of these statements take, without the row.
+/// Bytes that batches of a row of 6,000 bytes and of these statements take, as Cassandra 5.0 says, without the row.
 const SIZES: &[(&str, u64)] = &[
     ("INSERT INTO k.n (p, w) VALUES (1, 5)", 74),
     ("INSERT INTO k.n (p, w) VALUES (1, 5) USING TTL 100", 86),
@@ -217,18 +217,42 @@ const SIZES: &[(&str, u64)] = &[
     ("INSERT INTO k.r (p, c1, c2) VALUES (1, 'abc', 2)", 57),
     ("INSERT INTO k.r (p, c1, c2, v) VALUES (1, 'abc', 2, 'vvvv')", 81),
     ("INSERT INTO k.r (p, s) VALUES (1, 'ss')", 51),
-    ("UPDATE k.r SET l = [1, 2] WHERE p = 1 AND c1 = 'a' AND c2 = 1", 147),
-    ("UPDATE k.r SET l = l + [1, 2] WHERE p = 1 AND c1 = 'a' AND c2 = 1", 147),
-    ("UPDATE k.r SET m = {'kk': 1} WHERE p = 1 AND c1 = 'a' AND c2 = 1", 93),
-    ("UPDATE k.r SET m['kk'] = 1 WHERE p = 1 AND c1 = 'a' AND c2 = 1", 93),
+    (
+        "UPDATE k.r SET l = [1, 2] WHERE p = 1 AND c1 = 'a' AND c2 = 1",
+        147,
+    ),
+    (
+        "UPDATE k.r SET l = l + [1, 2] WHERE p = 1 AND c1 = 'a' AND c2 = 1",
+        147,
+    ),
+    (
+        "UPDATE k.r SET m = {'kk': 1} WHERE p = 1 AND c1 = 'a' AND c2 = 1",
+        93,
+    ),
+    (
+        "UPDATE k.r SET m['kk'] = 1 WHERE p = 1 AND c1 = 'a' AND c2 = 1",
+        93,
+    ),
     ("UPDATE k.r SET m = null WHERE p = 1 AND c1 = 'a' AND c2 = 1", 67),
-    ("UPDATE k.r SET st = {1, 2} WHERE p = 1 AND c1 = 'a' AND c2 = 1", 115),
-    ("UPDATE k.r SET st = st - {1} WHERE p = 1 AND c1 = 'a' AND c2 = 1", 91),
-    ("UPDATE k.r SET f = [1, 2] WHERE p = 1 AND c1 = 'a' AND c2 = 1", 95),
+    (
+        "UPDATE k.r SET st = {1, 2} WHERE p = 1 AND c1 = 'a' AND c2 = 1",
+        115,
+    ),
+    (
+        "UPDATE k.r SET st = st - {1} WHERE p = 1 AND c1 = 'a' AND c2 = 1",
+        91,
+    ),
+    (
+        "UPDATE k.r SET f = [1, 2] WHERE p = 1 AND c1 = 'a' AND c2 = 1",
+        95,
+    ),
     ("DELETE FROM k.r WHERE p = 1 AND c1 = 'abc'", 51),
     ("DELETE FROM k.r WHERE p = 1 AND c1 = 'abc' AND c2 = 2", 57),
     ("DELETE FROM k.r WHERE p = 1 AND c1 > 'abc'", 48),
-    ("DELETE FROM k.r WHERE p = 1 AND c1 = 'abc' AND c2 > 2 AND c2 <= 7", 59),
+    (
+        "DELETE FROM k.r WHERE p = 1 AND c1 = 'abc' AND c2 > 2 AND c2 <= 7",
+        59,
+    ),
     ("DELETE s FROM k.r WHERE p = 1", 49),
     (
         "INSERT INTO k.r (p, c1, c2, v) VALUES (1, 'abc', 3, 'vvvv'); INSERT INTO k.r (p, c1, c2, v) VALUES (1, 'abc', 3, 'vvvvvv')",
@@ -238,16 +262,27 @@ const SIZES: &[(&str, u64)] = &[
         "INSERT INTO k.r (p, c1, c2, v) VALUES (1, 'abc', 3, 'vvvv'); UPDATE k.r SET w = 1 WHERE p = 1 AND c1 = 'abc' AND c2 = 3",
         105,
     ),
-    ("DELETE FROM k.r WHERE p = 1 AND c1 > 'abc'; DELETE FROM k.r WHERE p = 1 AND c1 < 'aa'", 62),
-    ("DELETE FROM k.r WHERE p = 1; INSERT INTO k.r (p, c1, c2, v) VALUES (1, 'abc', 3, 'vvvv')", 81),
+    (
+        "DELETE FROM k.r WHERE p = 1 AND c1 > 'abc'; DELETE FROM k.r WHERE p = 1 AND c1 < 'aa'",
+        62,
+    ),
+    (
+        "DELETE FROM k.r WHERE p = 1; INSERT INTO k.r (p, c1, c2, v) VALUES (1, 'abc', 3, 'vvvv')",
+        81,
+    ),
 ];
 const ROW_OF_6_000_BYTES: u64 = 6_070;
 
 fn warned_size(node: &TestNode, batch: &str) -> u64 {
     let warnings = node.submit(batch, &Execution::default()).warnings();
     let warning = warnings.first().map(String::as_str).unwrap_or_default();
-    let (_, size) = warning.split_once("is of size ").unwrap_or_else(|| panic!("{batch}: {warnings:?}"));
-    size.split(',').next().and_then(|size| size.parse().ok()).expect("a size")
+    let (_, size) = warning
+        .split_once("is of size ")
+        .unwrap_or_else(|| panic!("{batch}: {warnings:?}"));
+    size.split(',')
+        .next()
+        .and_then(|size| size.parse().ok())
+        .expect("a size")
 }
 
 /// Packed updates were added up: batches that Cassandra takes were too large here, and the other way round.
@@ -265,7 +300,11 @@ fn a_batch_is_as_large_as_cassandra_takes_it() {
         let batch = format!(
             "BEGIN UNLOGGED BATCH INSERT INTO k.n (p, v) VALUES (1000, '{value}'); {statements}; APPLY BATCH"
         );
-        assert_eq!(warned_size(&node, &batch), ROW_OF_6_000_BYTES + size, "{statements}");
+        assert_eq!(
+            warned_size(&node, &batch),
+            ROW_OF_6_000_BYTES + size,
+            "{statements}"
+        );
     }
     let counters: Vec<String> = (0..150)
         .map(|p| format!("UPDATE k.c SET n = n + 1 WHERE p = {p} AND c = 1;"))

@@ -60,9 +60,12 @@ fn original(seed: u64, format: SsTableFormat) -> Original {
         options,
     )
     .unwrap();
-    let foreign = Component::ALL
-        .into_iter()
-        .filter(|component| !matches!(component, Component::Checksums | Component::Blocks));
+    let foreign = Component::ALL.into_iter().filter(|component| {
+        !matches!(
+            component,
+            Component::Checksums | Component::Blocks | Component::Fences
+        )
+    });
     let components = foreign.filter_map(|component| {
         let file = disk.open(&info.descriptor.path(folder, component)).ok()?;
         let mut bytes = vec![0; file.length().ok()? as usize];
