@@ -37,17 +37,24 @@ const STRETCH_PARTITIONS_MAX: u32 = 32;
 const PAGE_BYTES_MAX: u64 = 4096;
 /// One stretch says nothing that the index's only page does not say.
 const FENCES_MIN: usize = 2;
+/// Tokens are spread evenly, so that so many fences of a bucket are nearly always found there: 72 bytes of memory are looked at.
+const BUCKET_FENCES: usize = 8;
 
-/// Fences of an open SSTable.
+/// Fences of an open SSTable. A lookup goes to the bucket of a token and searches its fences: two places in memory, where a search
+/// by halves takes as many as the number of fences has bits.
 #[derive(Debug)]
 pub(crate) struct Fences {
-    tokens: Vec<u32>,
-    places: Vec<Place>,
+    /// As they are in the file.
+    fences: Vec<Fence>,
+    /// Index of each bucket's first fence, and the number of fences behind the last one.
+    buckets: Vec<u32>,
+    /// A bucket holds the tokens that differ from the first fence's by the same number, shifted by so many bits.
+    bucket_bits: u32,
     data_length: u64,
 }
 
-/// A position and flags, big-endian.
-type Place = [u8; 5];
+/// A token, and a place behind it.
+type Fence = [u8; FENCE_BYTES];
 
 /// A part of Data.db that partitions lie in one behind the other, all of them small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,23 +71,30 @@ fn upper_half(token: Token) -> u32 {
     ((token.0.cast_unsigned() ^ 1 << 63) >> 32) as u32
 }
 
-fn place(value: u64) -> Place {
-    let [_, _, _, bytes @ ..] = value.to_be_bytes();
-    bytes
+fn fence(token: u32, place: u64) -> Fence {
+    let [a, b, c, d] = token.to_be_bytes();
+    let [_, _, _, e, f, g, h, i] = place.to_be_bytes();
+    [a, b, c, d, e, f, g, h, i]
 }
 
-fn value(place: Place) -> u64 {
-    let [first, second, third, fourth, fifth] = place;
-    u64::from_be_bytes([0, 0, 0, first, second, third, fourth, fifth])
+fn token_of(fence: &Fence) -> u32 {
+    let [a, b, c, d, ..] = *fence;
+    u32::from_be_bytes([a, b, c, d])
 }
 
-fn position(place: Place) -> u64 {
-    value(place) & (POSITION_END - 1)
+/// Flags and position.
+fn place_of(fence: &Fence) -> u64 {
+    let [_, _, _, _, e, f, g, h, i] = *fence;
+    u64::from_be_bytes([0, 0, 0, e, f, g, h, i])
+}
+
+fn position_of(fence: &Fence) -> u64 {
+    place_of(fence) & (POSITION_END - 1)
 }
 
 impl Fences {
     pub fn memory_bytes(&self) -> usize {
-        size_of_val(self.tokens.as_slice()) + size_of_val(self.places.as_slice())
+        size_of_val(self.fences.as_slice()) + size_of_val(self.buckets.as_slice())
     }
 
     /// `data_length` is that of the Data.db beside it.
@@ -116,47 +130,70 @@ impl Fences {
             ));
         }
         let count = reader.count_u32(FENCE_BYTES)?;
-        let mut fences = Fences {
-            tokens: Vec::with_capacity(count),
-            places: Vec::with_capacity(count),
-            data_length,
-        };
-        let mut free_from = 0;
+        let mut fences: Vec<Fence> = Vec::with_capacity(count);
         for _ in 0..count {
             let at = reader.position();
-            let token = reader.u32()?;
-            let [first, second, third, fourth, fifth] = *reader.bytes(size_of::<Place>())? else {
+            let Some(fence) = reader.bytes(FENCE_BYTES)?.first_chunk::<FENCE_BYTES>() else {
                 unreachable!("as many bytes as asked for")
             };
-            let place = [first, second, third, fourth, fifth];
-            let is_behind = fences.tokens.last().is_none_or(|last| *last < token)
-                && (free_from..data_length).contains(&position(place));
-            if !is_behind {
+            let follows = fences.last().is_none_or(|last| {
+                token_of(last) < token_of(fence) && position_of(last) < position_of(fence)
+            });
+            if !follows || position_of(fence) >= data_length {
                 return Err(DecodeError::malformed(at, "fences in order", "one out of order"));
             }
-            free_from = position(place) + 1;
-            fences.tokens.push(token);
-            fences.places.push(place);
+            fences.push(*fence);
         }
         reader.finish()?;
-        Ok(fences)
+        Ok(Self::of(fences, data_length))
+    }
+
+    fn of(fences: Vec<Fence>, data_length: u64) -> Self {
+        let token = |fence: Option<&Fence>| fence.map_or(0, token_of);
+        let span = token(fences.last()) - token(fences.first());
+        let bucket_max = (fences.len() / BUCKET_FENCES) as u32;
+        let bucket_bits = (0..u32::BITS)
+            .find(|bits| span >> bits <= bucket_max)
+            .unwrap_or_default();
+        let first = token(fences.first());
+        let mut buckets = Vec::with_capacity((span >> bucket_bits) as usize + 2);
+        for (index, fence) in fences.iter().enumerate() {
+            let bucket = ((token_of(fence) - first) >> bucket_bits) as usize;
+            // Empty ones before it begin, and end, where it does.
+            while buckets.len() <= bucket {
+                buckets.push(index as u32);
+            }
+        }
+        buckets.push(fences.len() as u32);
+        Fences {
+            fences,
+            buckets,
+            bucket_bits,
+            data_length,
+        }
     }
 
     /// The stretch that a token's partitions are in, if they are anywhere; `None` where the format's index has to be asked.
     pub fn find(&self, token: Token) -> Option<Stretch> {
         let wanted = upper_half(token);
-        let after = self.tokens.partition_point(|first| *first <= wanted);
-        let place = *self.places.get(after.checked_sub(1)?)?;
-        if value(place) & FLAG_INDEXED != 0 {
+        let offset = wanted.checked_sub(self.fences.first().map(token_of)?)?;
+        let last_bucket = self.buckets.len().saturating_sub(2);
+        let bucket = ((offset >> self.bucket_bits) as usize).min(last_bucket);
+        let start = *self.buckets.get(bucket)? as usize;
+        let end = *self.buckets.get(bucket + 1)? as usize;
+        let not_behind = self
+            .fences
+            .get(start..end)?
+            .partition_point(|fence| token_of(fence) <= wanted);
+        let after = start + not_behind;
+        let fence = self.fences.get(after.checked_sub(1)?)?;
+        if place_of(fence) & FLAG_INDEXED != 0 {
             return None;
         }
         Some(Stretch {
-            start: position(place),
-            end: self
-                .places
-                .get(after)
-                .map_or(self.data_length, |next| position(*next)),
-            is_single: value(place) & FLAG_SINGLE != 0,
+            start: position_of(fence),
+            end: self.fences.get(after).map_or(self.data_length, position_of),
+            is_single: place_of(fence) & FLAG_SINGLE != 0,
         })
     }
 }
@@ -164,8 +201,7 @@ impl Fences {
 /// Puts up the fences of an SSTable that is being written.
 #[derive(Debug)]
 pub(crate) struct FenceWriter {
-    tokens: Vec<u32>,
-    places: Vec<Place>,
+    fences: Vec<Fence>,
     page_bytes: u64,
     /// The format's index describes a longer partition in pieces.
     stretch_bytes_max: u64,
@@ -183,8 +219,7 @@ impl FenceWriter {
             .min(PAGE_BYTES_MAX)
             .min(u64::from(column_index_bytes) / 2);
         FenceWriter {
-            tokens: Vec::new(),
-            places: Vec::new(),
+            fences: Vec::new(),
             page_bytes: page_bytes.max(1),
             stretch_bytes_max: u64::from(column_index_bytes),
             last: 0,
@@ -196,13 +231,12 @@ impl FenceWriter {
     /// The next partition of the file begins at a position in Data.db.
     pub fn push(&mut self, token: Token, position: u64) {
         let token = upper_half(token);
-        let is_first = self.tokens.is_empty();
+        let is_first = self.fences.is_empty();
         let is_due = position / self.page_bytes != self.start / self.page_bytes
             || self.partitions == STRETCH_PARTITIONS_MAX;
         if is_first || is_due && token != self.last && position < POSITION_END {
             self.end_stretch(position);
-            self.tokens.push(token);
-            self.places.push(place(position));
+            self.fences.push(fence(token, position));
             self.start = position;
             self.partitions = 0;
         }
@@ -218,25 +252,22 @@ impl FenceWriter {
         } else {
             0
         };
-        if let Some(last) = self.places.last_mut() {
-            *last = place(value(*last) | flags);
+        if let Some(last) = self.fences.last_mut() {
+            *last = fence(token_of(last), place_of(last) | flags);
         }
     }
 
     /// The bytes of Fences.db, if it is of any use.
     pub fn finish(mut self, data_length: u64) -> Option<Vec<u8>> {
-        if self.tokens.len() < FENCES_MIN {
+        if self.fences.len() < FENCES_MIN {
             return None;
         }
         self.end_stretch(data_length);
-        let mut out = Vec::with_capacity(20 + FENCE_BYTES * self.tokens.len());
+        let mut out = Vec::with_capacity(20 + FENCE_BYTES * self.fences.len());
         out.extend_from_slice(&VERSION.to_be_bytes());
         out.extend_from_slice(&data_length.to_be_bytes());
-        out.extend_from_slice(&(self.tokens.len() as u32).to_be_bytes());
-        for (token, place) in self.tokens.iter().zip(&self.places) {
-            out.extend_from_slice(&token.to_be_bytes());
-            out.extend_from_slice(place);
-        }
+        out.extend_from_slice(&(self.fences.len() as u32).to_be_bytes());
+        out.extend_from_slice(self.fences.as_flattened());
         let checksum = crc32fast::hash(&out);
         out.extend_from_slice(&checksum.to_be_bytes());
         Some(out)
@@ -293,7 +324,29 @@ mod tests {
             assert_eq!(stretch.is_single, stretch.end - stretch.start == *length);
         }
         assert_eq!(fences.find(token(0, 0)), None, "before the first partition");
-        assert!(fences.tokens.len() < 1_500, "{} fences", fences.tokens.len());
+        assert!(fences.fences.len() < 1_500, "{} fences", fences.fences.len());
+    }
+
+    /// Somebody may choose keys, and a range of tokens may be all that a file has.
+    #[test]
+    fn tokens_that_are_not_spread_evenly_are_found_too() {
+        let near = (0..3_000).map(|upper| (token(u32::MAX / 2 + upper, 0), 5_000));
+        let crowded = (0..3_000_u32).map(|upper| {
+            let upper = if upper < 2_900 { upper } else { upper << 20 };
+            (token(upper, 0), 5_000)
+        });
+        for partitions in [near.collect::<Vec<_>>(), crowded.collect()] {
+            let (positions, fences) = fences(&partitions);
+            for ((token, length), position) in partitions.iter().zip(positions) {
+                let stretch = fences.find(*token).expect("all are small");
+                assert_eq!((stretch.start, stretch.end), (position, position + length));
+            }
+            assert!(fences.buckets.len() <= partitions.len() / BUCKET_FENCES + 2);
+            assert!(
+                fences.find(token(u32::MAX, u32::MAX)).is_some(),
+                "behind the last one"
+            );
+        }
     }
 
     #[test]
@@ -385,8 +438,7 @@ mod tests {
         let sealed_with = |token: u32, place: u64| {
             let mut bytes = bytes[..bytes.len() - 4].to_vec();
             let at = bytes.len() - FENCE_BYTES;
-            bytes[at..at + 4].copy_from_slice(&token.to_be_bytes());
-            bytes[at + 4..].copy_from_slice(&super::place(place));
+            bytes[at..].copy_from_slice(&fence(token, place));
             let checksum = crc32fast::hash(&bytes);
             bytes.extend_from_slice(&checksum.to_be_bytes());
             Fences::decode(&bytes, 100_000)
