@@ -149,16 +149,17 @@ impl Fences {
     }
 
     fn of(fences: Vec<Fence>, data_length: u64) -> Self {
-        let token = |fence: Option<&Fence>| fence.map_or(0, token_of);
-        let span = token(fences.last()) - token(fences.first());
-        let bucket_max = (fences.len() / BUCKET_FENCES) as u32;
+        let token = |fence: Option<&Fence>| u64::from(fence.map_or(0, token_of));
+        let first = token(fences.first());
+        let span = token(fences.last()) - first;
+        let bucket_max = (fences.len() / BUCKET_FENCES) as u64;
+        // So many bits leave nothing of it.
         let bucket_bits = (0..u32::BITS)
             .find(|bits| span >> bits <= bucket_max)
-            .unwrap_or_default();
-        let first = token(fences.first());
+            .unwrap_or(u32::BITS);
         let mut buckets = Vec::with_capacity((span >> bucket_bits) as usize + 2);
         for (index, fence) in fences.iter().enumerate() {
-            let bucket = ((token_of(fence) - first) >> bucket_bits) as usize;
+            let bucket = ((token(Some(fence)) - first) >> bucket_bits) as usize;
             // Empty ones before it begin, and end, where it does.
             while buckets.len() <= bucket {
                 buckets.push(index as u32);
@@ -178,7 +179,7 @@ impl Fences {
         let wanted = upper_half(token);
         let offset = wanted.checked_sub(self.fences.first().map(token_of)?)?;
         let last_bucket = self.buckets.len().saturating_sub(2);
-        let bucket = ((offset >> self.bucket_bits) as usize).min(last_bucket);
+        let bucket = ((u64::from(offset) >> self.bucket_bits) as usize).min(last_bucket);
         let start = *self.buckets.get(bucket)? as usize;
         let end = *self.buckets.get(bucket + 1)? as usize;
         let not_behind = self
@@ -346,6 +347,23 @@ mod tests {
                 fences.find(token(u32::MAX, u32::MAX)).is_some(),
                 "behind the last one"
             );
+        }
+    }
+
+    /// Symptom: an SSTable of two pages took 16 GiB of memory when it was opened.
+    #[test]
+    fn few_fences_take_little_memory_however_far_apart_their_tokens_are() {
+        for count in 2..40 {
+            for last in [u32::MAX, 1 << 31, (1 << 31) - 1, 1 << 30] {
+                let upper = |index: u32| (u64::from(last) * u64::from(index) / u64::from(count - 1)) as u32;
+                let partitions: Vec<_> = (0..count).map(|index| (token(upper(index), 0), 5_000)).collect();
+                let (positions, fences) = fences(&partitions);
+                assert!(fences.memory_bytes() <= 10 * count as usize + 8);
+                for ((token, length), position) in partitions.iter().zip(positions) {
+                    let stretch = fences.find(*token).expect("all are small");
+                    assert_eq!((stretch.start, stretch.end), (position, position + length));
+                }
+            }
         }
     }
 
