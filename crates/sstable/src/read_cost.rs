@@ -18,7 +18,7 @@ pub struct ReadCost {
     pub cache_blocks: u64,
     /// Pages that were fetched ahead and that the read then left out.
     pub dropped: u64,
-    /// Rows and markers of Data.db, the ends of partitions too.
+    /// Rows and markers of Data.db, the ends of partitions too; not those that were passed by their length.
     pub items_decoded: u64,
 }
 

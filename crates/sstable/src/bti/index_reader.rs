@@ -148,30 +148,31 @@ impl BtiIndexScan<'_> {
         Ok(())
     }
 
-    /// Returns the next entry. The caller must check that keys ascend: damaged pages could give partitions without end.
-    pub fn next(&mut self, data: &mut ChunkStream<'_>) -> Result<Option<IndexEntry>, ReadError> {
+    /// The next entry, into one whose key's memory is used again; false at the end. The caller must check that keys ascend: damaged
+    /// pages could give partitions without end.
+    pub fn next(&mut self, data: &mut ChunkStream<'_>, entry: &mut IndexEntry) -> Result<bool, ReadError> {
         let partitions = match &mut self.partitions {
             Some(partitions) => partitions,
             none => none.insert(self.index.partitions.scan(self.pages, &self.start)?),
         };
         match partitions.next()? {
-            None => Ok(None),
+            None => Ok(false),
             Some(PartitionPlace::Rows(position)) => {
-                let entry = RowIndexEntry::read(self.index.rows(self.pages), position)?;
-                Ok(Some(entry.into()))
+                *entry = RowIndexEntry::read(self.index.rows(self.pages), position)?.into();
+                Ok(true)
             }
             Some(PartitionPlace::Data(position)) => {
                 data.seek(position);
-                let key =
-                    data.decode(|bytes| ByteReader::new(bytes).bytes_after_u16().map(<[u8]>::to_vec))?;
-                Ok(Some(IndexEntry {
-                    token: token_of(&key),
-                    key,
-                    position,
-                    end: None,
-                    is_candidate: false,
-                    blocks: None,
-                }))
+                let key = &mut entry.key;
+                data.decode(|bytes| {
+                    key.clear();
+                    key.extend_from_slice(ByteReader::new(bytes).bytes_after_u16()?);
+                    Ok(())
+                })?;
+                entry.token = token_of(&entry.key);
+                entry.position = position;
+                (entry.end, entry.is_candidate, entry.blocks) = (None, false, None);
+                Ok(true)
             }
         }
     }

@@ -131,12 +131,7 @@ impl IndexScan<'_> {
     /// `data` is Data.db, for indexes that leave keys to it. False at the end.
     pub fn next(&mut self, data: &mut ChunkStream<'_>, entry: &mut IndexEntry) -> Result<bool, ReadError> {
         match self {
-            IndexScan::Bti(bti) => {
-                let found = bti.next(data)?;
-                let is_there = found.is_some();
-                found.into_iter().for_each(|found| *entry = found);
-                Ok(is_there)
-            }
+            IndexScan::Bti(bti) => bti.next(data, entry),
             IndexScan::Big(big) => read_entry_into(&mut big.stream, big.index.version, entry),
         }
     }

@@ -34,6 +34,10 @@ pub struct SsTableCursor<'a> {
     /// How many slices were begun, in the direction of the read.
     slices_begun: usize,
     slice: Option<&'a Slice>,
+    /// The slice is one key's, and where clusterings have columns.
+    is_key: bool,
+    /// Its row was handed out.
+    is_passed: bool,
     /// The range deletion in force between what was passed and what comes.
     open: DeletionTime,
     current: Current<'a>,
@@ -88,6 +92,8 @@ impl<'a> SsTableCursor<'a> {
             direction,
             slices_begun: 0,
             slice: None,
+            is_key: false,
+            is_passed: false,
             open: DeletionTime::LIVE,
             current: Current::None,
         }
@@ -113,6 +119,7 @@ impl<'a> SsTableCursor<'a> {
         self.blocks = blocks;
         self.slices_begun = 0;
         self.slice = None;
+        self.is_passed = false;
         self.open = DeletionTime::LIVE;
         self.current = Current::None;
         if let Direction::Reversed(backward) = &mut self.direction {
@@ -163,9 +170,14 @@ impl<'a> SsTableCursor<'a> {
                     continue;
                 }
                 self.slice = Some(slice);
+                let component_count = self.comparator.component_count();
+                self.is_key = component_count > 0 && slice.as_key(component_count).is_some();
+                self.is_passed = false;
                 let (near, _) = self.ends(slice);
+                self.pass_rows_before(near)?;
                 while self.order_of_next(near)?.is_some_and(Ordering::is_le) {
                     self.pass()?;
+                    self.pass_rows_before(near)?;
                 }
                 if !self.open.is_live() {
                     let deletion = self.open;
@@ -177,7 +189,7 @@ impl<'a> SsTableCursor<'a> {
                 continue;
             };
             let (_, far) = self.ends(slice);
-            if self.order_of_next(far)?.is_none_or(Ordering::is_ge) {
+            if self.is_passed || self.order_of_next(far)?.is_none_or(Ordering::is_ge) {
                 self.slice = None;
                 if !self.open.is_live() {
                     let deletion = DeletionTime::LIVE;
@@ -185,8 +197,19 @@ impl<'a> SsTableCursor<'a> {
                 }
                 continue;
             }
-            return self.pass();
+            let current = self.pass()?;
+            // Nothing of a key's slice lies behind its row.
+            self.is_passed = self.is_key && matches!(current, Current::Read { marker: None });
+            return Ok(current);
         }
+    }
+
+    /// Without decoding them, forward.
+    fn pass_rows_before(&mut self, bound: &ClusteringBound) -> Result<(), ReadError> {
+        if matches!(self.direction, Direction::Forward) && !bound.prefix.is_empty() {
+            self.reader.pass_rows_before(self.comparator, bound)?;
+        }
+        Ok(())
     }
 
     fn next_slice(&mut self) -> Option<&'a Slice> {

@@ -7,9 +7,9 @@ use crate::index::fences::Stretch;
 use crate::meta::header::Header;
 use crate::rows::deletion_codec::read_deletion_time;
 use crate::rows::row_decoder::{Decoded, Item, RowBuffers, RowDecoder};
-use crate::rows::skipping::pass_items;
+use crate::rows::skipping::{pass_items, pass_rows_before};
 use crate::rows::stop::Stop;
-use helenus_rows::clustering::ClusteringBound;
+use helenus_rows::clustering::{ClusteringBound, ClusteringComparator};
 use helenus_rows::deletion::DeletionTime;
 use helenus_rows::row::RowRef;
 
@@ -324,6 +324,31 @@ impl<'a> PartitionReader<'a> {
             self.peeked = Some(decoded);
         }
         Ok(decoded)
+    }
+
+    /// Passes rows before a bound, up to one that is not, a marker, or the end. Nothing is passed where the next item was looked at.
+    pub fn pass_rows_before(
+        &mut self,
+        comparator: &ClusteringComparator,
+        bound: &ClusteringBound,
+    ) -> Result<(), ReadError> {
+        while self.peeked.is_none() && !self.is_at_end {
+            // Where another step goes on, if this one ends here.
+            self.item_position = self.stream.position();
+            let left = self.limit.unwrap_or(u64::MAX).saturating_sub(self.offset());
+            let PartitionReader {
+                header, stream, item, ..
+            } = self;
+            let is_before = |clustering: &[u8]| comparator.compare_to_bound(clustering, bound).is_lt();
+            let passed = stream
+                .decode(|bytes| pass_rows_before(bytes, left, header, is_before, &mut item.clustering))?;
+            stream.consume(passed.bytes);
+            self.item_position = self.stream.position();
+            if passed.is_all {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     /// The next [`Self::peek`] is of what follows. The item stays as it is until then.

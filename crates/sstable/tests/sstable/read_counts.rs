@@ -463,3 +463,36 @@ fn tries_alone_find_a_row_by_few_reads() {
         }
     }
 }
+
+/// Each row before it was decoded whole, half of a partition on average, and the one behind it.
+#[test]
+fn a_row_of_a_partition_without_blocks_is_the_only_one_that_is_decoded() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let table = blob_table();
+    let rows = 500;
+    for compression in [None, CompressionParameters::of(&table)] {
+        let (folder, descriptor) =
+            write_partition(&disk, &table, SsTableFormat::Nb, 64 << 10, compression, rows);
+        let sstable = SsTable::open(&*disk, &folder, descriptor, &table).unwrap();
+        let partition = LargePartition {
+            sstable,
+            row_count: rows,
+            name: String::new(),
+        };
+        let cache = cold();
+        let decoded = |slice: Slice| {
+            let (found, cost) = partition.read(&cache, &[slice], false, usize::MAX);
+            (found.len(), cost.items_decoded)
+        };
+        for number in 0..rows {
+            assert_eq!(decoded(one(2 * number)), (1, 1), "{number}");
+            let (found, items) = decoded(one(2 * number + 1));
+            assert!(found == 0 && items <= 1, "{number}: {items}");
+        }
+        assert_eq!(decoded(between(400, 410)), (10, 11));
+        assert_eq!(decoded(Slice::all()), (500, 501));
+        for component in Component::ALL {
+            let _absent = disk.remove(&descriptor.path(&folder, component));
+        }
+    }
+}
