@@ -220,6 +220,10 @@ impl Shard {
                 "column_index_size",
                 format!("{}KiB", options.column_index_bytes >> 10),
             ),
+            (
+                "commitlog_segment_size",
+                format!("{}MiB", options.commitlog_segment_bytes >> 20),
+            ),
             ("commitlog_sync", sync.to_owned()),
             (
                 "compaction_throughput",

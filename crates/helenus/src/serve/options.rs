@@ -122,6 +122,10 @@ fn set_storage(node: &mut NodeOptions, arguments: &ServeArguments, config: &Conf
     node.in_memory = arguments.in_memory || config.in_memory.unwrap_or(false);
     node.commitlog_sync = commitlog_sync(arguments, config);
     set(
+        &mut node.commitlog_segment_bytes,
+        config.commitlog_segment_size.map(|size| size.0),
+    );
+    set(
         &mut node.column_index_bytes,
         config.column_index_size.map(bytes_u32),
     );

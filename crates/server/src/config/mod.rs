@@ -14,7 +14,7 @@ use helenus_vfs::DiskIo;
 use serde::Deserialize;
 
 pub use door_address::{DoorAddress, DoorAddressError};
-pub use units::{DataRate, DataSize, DurationSetting, SnapshotTtl, UnitError};
+pub use units::{DataRate, DataSize, DurationSetting, SegmentSize, SnapshotTtl, UnitError};
 
 /// The file's keys. `None` means the default; all are in docs/operating/configuration.md.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -36,6 +36,8 @@ pub struct ConfigFile {
     pub data_file_directories: Option<Vec<PathBuf>>,
     pub commitlog_sync: Option<CommitlogSyncName>,
     pub commitlog_sync_period: Option<DurationSetting>,
+    /// A write takes half of it at most.
+    pub commitlog_segment_size: Option<SegmentSize>,
     pub column_index_size: Option<DataSize>,
     pub sstable: Option<SsTableSection>,
     /// Ours: the version of the SSTables that are written; says more than `sstable.selected_format`.
@@ -346,7 +348,7 @@ mod tests {
     #[test]
     fn names_and_units_are_those_of_cassandra_yaml() {
         let config = parse(
-            "native_transport_port: 9142\ncommitlog_sync: periodic\ncommitlog_sync_period: 10000ms\n\
+            "native_transport_port: 9142\ncommitlog_sync: periodic\ncommitlog_sync_period: 10000ms\ncommitlog_segment_size: 4MiB\n\
              column_index_size: 4KiB\ncompaction_throughput: 16MiB/s\nread_request_timeout: 5s\nrow_cache: off\ndata_file_directories:\n  - /tmp/x\n",
         )
         .unwrap();
@@ -356,6 +358,7 @@ mod tests {
             config.commitlog_sync_period.map(|period| period.0.as_millis()),
             Some(10_000)
         );
+        assert_eq!(config.commitlog_segment_size, Some(SegmentSize(4 << 20)));
         assert_eq!(config.row_cache, Some(RowCacheSwitch::Off));
         assert_eq!(config.column_index_size.map(|size| size.0), Some(4096));
         assert_eq!(config.compaction_throughput.map(|rate| rate.0), Some(16 << 20));
@@ -417,6 +420,8 @@ mod tests {
             "cluster_name: x\nnative_transport_port: often\n",
             "cluster_name: x\ncolumn_index_size: 4 apples\n",
             "cluster_name: x\ncompaction_throughput: 4MiB\n",
+            "cluster_name: x\ncommitlog_segment_size: 1023KiB\n",
+            "cluster_name: x\ncommitlog_segment_size: 2GiB\n",
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains("line 2"), "{error}");

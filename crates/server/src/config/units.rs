@@ -22,6 +22,15 @@ pub struct DurationSetting(pub Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotTtl(pub Duration);
 
+/// Bytes of a file of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentSize(pub u32);
+
+/// A write takes half of a segment at most, and this much is for every client that inserts anything.
+const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+/// From Cassandra's own bound on, a segment is too large.
+const SEGMENT_BYTES_END: u64 = 2048 << 20;
+
 /// Cassandra's `snapshot_min_allowed_ttl`.
 const SNAPSHOT_TTL_MIN: Duration = Duration::from_secs(60);
 
@@ -37,6 +46,8 @@ pub enum UnitError {
     Duration(String),
     #[error("'{0}' is shorter than snapshots are kept at least, 60s")]
     SnapshotTtl(String),
+    #[error("'{0}' is no size of a segment of the log; write one from 1MiB to 2047MiB, for example 32MiB")]
+    SegmentSize(String),
 }
 
 impl FromStr for DataSize {
@@ -69,6 +80,18 @@ impl FromStr for DataRate {
             _ => return Err(error()),
         };
         number.checked_mul(factor).map(DataRate).ok_or_else(error)
+    }
+}
+
+impl FromStr for SegmentSize {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let DataSize(bytes) = text.parse()?;
+        (SEGMENT_BYTES_MIN..SEGMENT_BYTES_END)
+            .contains(&bytes)
+            .then_some(SegmentSize(bytes as u32))
+            .ok_or_else(|| UnitError::SegmentSize(text.to_owned()))
     }
 }
 
@@ -126,6 +149,14 @@ impl<'de> Deserialize<'de> for DurationSetting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer
             .deserialize_any(UnitVisitor("a duration such as 500ms"))
+            .and_then(parse)
+    }
+}
+
+impl<'de> Deserialize<'de> for SegmentSize {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer
+            .deserialize_any(UnitVisitor("a size such as 32MiB"))
             .and_then(parse)
     }
 }

@@ -17,6 +17,8 @@ pub enum Page {
     Reads(reads::Arguments),
     /// Writes that never stop, on files: cost, latency, space over time, beside Cassandra
     Steady(steady::Arguments),
+    /// Bytes that each strategy of compaction writes, and what it leaves to be read
+    Strategies(steady::strategies::Arguments),
     /// A steady load on a node that flushes and compacts all the time, beside a quiet one
     Mixed(mixed::Arguments),
 }
@@ -26,6 +28,7 @@ pub fn run(page: &Page) -> Result<(), TaskError> {
         Page::Compaction(arguments) => compaction::run(arguments),
         Page::Reads(arguments) => reads::run(arguments),
         Page::Steady(arguments) => steady::run(arguments),
+        Page::Strategies(arguments) => steady::strategies::run(arguments),
         Page::Mixed(arguments) => mixed::run(arguments),
     }
 }

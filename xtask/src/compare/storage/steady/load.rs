@@ -27,6 +27,8 @@ pub struct Workload {
     pub rows: u64,
     pub distribution: Distribution,
     pub ttl_s: u32,
+    /// Class of the table's compaction; the default without.
+    pub compaction: Option<&'static str>,
 }
 
 const VALUES: usize = 5;
@@ -35,10 +37,8 @@ const KEY_BYTES: usize = 8;
 /// Bytes that a client writes with one row.
 pub const ROW_BYTES: usize = KEY_BYTES + VALUES * VALUE_BYTES;
 
-const SCHEMA: &str = r#"schema:
-  - "CREATE KEYSPACE IF NOT EXISTS helenus_loadgen WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
-  - "CREATE TABLE IF NOT EXISTS helenus_loadgen.steady (key bigint PRIMARY KEY, c0 blob, c1 blob, c2 blob, c3 blob, c4 blob)"
-"#;
+const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS helenus_loadgen WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS helenus_loadgen.steady (key bigint PRIMARY KEY, c0 blob, c1 blob, c2 blob, c3 blob, c4 blob)";
 
 impl Phase {
     pub const ALL: [Phase; 5] = [
@@ -67,17 +67,14 @@ impl Phase {
             Phase::Read | Phase::Delete => 0,
         }
     }
-
-    pub fn duration(self, rows: u64, rate: u32, churn: Duration) -> Duration {
-        match self {
-            Phase::Fill => Duration::from_secs_f64(rows as f64 / f64::from(rate.max(1))),
-            Phase::Churn => churn,
-            Phase::Read | Phase::Mixed | Phase::Delete => churn / 4,
-        }
-    }
 }
 
 impl Workload {
+    /// How long it takes to write every row once.
+    pub fn fill_duration(&self, rate: u32) -> Duration {
+        Duration::from_secs_f64(self.rows as f64 / f64::from(rate.max(1)))
+    }
+
     /// As the load generator reads it.
     fn text(&self, phase: Phase) -> String {
         let of = self.rows;
@@ -86,7 +83,12 @@ impl Workload {
             (_, Distribution::Uniform) => format!("{{uniform: {{of: {of}}}}}"),
             (_, Distribution::Zipf) => format!("{{zipf: {{of: {of}}}}}"),
         };
-        let mut text = format!("name: steady-state\n{SCHEMA}statements:\n");
+        let compaction = self.compaction.map_or_else(String::new, |class| {
+            format!(" WITH compaction = {{'class': '{class}'}}")
+        });
+        let mut text = format!(
+            "name: steady-state\nschema:\n  - \"{KEYSPACE}\"\n  - \"{TABLE}{compaction}\"\nstatements:\n"
+        );
         if matches!(phase, Phase::Fill | Phase::Churn | Phase::Mixed) {
             let expiry = match self.ttl_s {
                 0 => String::new(),
@@ -141,6 +143,7 @@ mod tests {
             rows: 10,
             distribution: Distribution::Zipf,
             ttl_s: 60,
+            compaction: Some("LeveledCompactionStrategy"),
         };
         let kinds = |phase| {
             let text = workload.text(phase);
@@ -149,7 +152,9 @@ mod tests {
         assert_eq!(kinds(Phase::Fill), [true, false, false]);
         assert_eq!(kinds(Phase::Mixed), [true, true, false]);
         assert_eq!(kinds(Phase::Delete), [false, false, true]);
-        assert!(workload.text(Phase::Fill).contains("sequence: {of: 10}"));
+        let fill = workload.text(Phase::Fill);
+        assert!(fill.contains("sequence: {of: 10}"));
+        assert!(fill.contains("c4 blob) WITH compaction = {'class': 'LeveledCompactionStrategy'}\""));
         let churn = workload.text(Phase::Churn);
         assert!(churn.contains("zipf: {of: 10}") && churn.contains("USING TTL 60"));
     }

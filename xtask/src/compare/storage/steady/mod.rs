@@ -1,9 +1,11 @@
 //! `cargo xtask compare storage steady`: fill, churn, read, both at once, delete, on files, by Helenus and by Cassandra in one run: what a
-//! request costs with everything that it causes later, how late it is answered, and what the files take.
+//! request costs with everything that it causes later, how late it is answered, and what the files take. `strategies` is fill, churn and
+//! read by Helenus alone, once with each strategy of compaction.
 
 mod load;
 mod observer;
 mod report;
+pub mod strategies;
 
 use std::time::Duration;
 
@@ -16,9 +18,12 @@ use observer::{Observation, Observer};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Minutes of churn; each later phase takes a quarter of it
+    /// Minutes of churn
     #[arg(long, default_value_t = 60.0)]
     minutes: f64,
+    /// Minutes of each later phase
+    #[arg(long, default_value_t = 2.0)]
+    later_minutes: f64,
     /// Rows that fill the table, and keys of all later requests
     #[arg(long, default_value_t = 5_000_000)]
     rows: u64,
@@ -108,26 +113,43 @@ fn measure(arguments: &Arguments, node: Node, server: &'static str, rate: u32) -
         rows: arguments.rows,
         distribution: arguments.distribution,
         ttl_s: arguments.ttl,
+        compaction: None,
     };
+    let (churn, later) = (minutes(arguments.minutes), minutes(arguments.later_minutes));
     let mut phases = Vec::new();
     for phase in Phase::ALL {
-        let duration = phase.duration(
-            arguments.rows,
-            rate,
-            Duration::from_secs_f64(60.0 * arguments.minutes),
-        );
-        eprintln!("{server}: {} for {:.0} s", phase.name(), duration.as_secs_f64());
-        // Threads that came since then are not on the core yet.
-        node.keep_to_core(SERVER_CORE)?;
-        let observer = Observer::start(&node);
-        let report = load::run(&node, &workload, phase, rate, duration, GENERATOR_CORE)?;
-        phases.push(Measured {
-            phase,
-            report,
-            observations: observer.stop()?,
-        });
+        let duration = match phase {
+            Phase::Fill => workload.fill_duration(rate),
+            Phase::Churn => churn,
+            Phase::Read | Phase::Mixed | Phase::Delete => later,
+        };
+        phases.push(measure_phase(&node, server, &workload, phase, rate, duration)?);
     }
     node.check_panics()?;
     node.stop()?;
     Ok(Run { server, rate, phases })
+}
+
+fn minutes(minutes: f64) -> Duration {
+    Duration::from_secs_f64(60.0 * minutes)
+}
+
+fn measure_phase(
+    node: &Node,
+    server: &str,
+    workload: &Workload,
+    phase: Phase,
+    rate: u32,
+    duration: Duration,
+) -> Result<Measured, TaskError> {
+    eprintln!("{server}: {} for {:.0} s", phase.name(), duration.as_secs_f64());
+    // Threads that came since then are not on the core yet.
+    node.keep_to_core(SERVER_CORE)?;
+    let observer = Observer::start(node);
+    let report = load::run(node, workload, phase, rate, duration, GENERATOR_CORE)?;
+    Ok(Measured {
+        phase,
+        report,
+        observations: observer.stop()?,
+    })
 }

@@ -74,8 +74,12 @@ pub struct Observation {
     pub written_bytes: u64,
     /// Size of the files, not since the beginning of the phase but in all.
     pub file_bytes: u64,
+    /// Size of the tables' files, the log not included.
+    pub table_bytes: u64,
     /// Reads of SSTables, where the server counts them.
     pub disk_reads: f64,
+    /// Written by compactions, where the server counts it.
+    pub compacted_bytes: f64,
 }
 
 /// A thread that looks until it is stopped.
@@ -129,6 +133,7 @@ struct Totals {
     cpu_s: f64,
     written_bytes: u64,
     disk_reads: f64,
+    compacted_bytes: f64,
 }
 
 impl Eye {
@@ -157,18 +162,25 @@ impl Eye {
             cpu_s,
             written_bytes: totals.written_bytes - before.written_bytes,
             file_bytes: self.folder.as_deref().map_or(0, bytes_below),
+            table_bytes: self
+                .folder
+                .as_deref()
+                .map_or(0, |folder| bytes_below(&folder.join("data"))),
             disk_reads: totals.disk_reads - before.disk_reads,
+            compacted_bytes: totals.compacted_bytes - before.compacted_bytes,
         }
     }
 
     fn totals(&self) -> Totals {
         let metrics = self
             .metrics
-            .and_then(|address| crate::node::metrics_page(address).ok());
+            .and_then(|address| crate::node::metrics_page(address).ok())
+            .unwrap_or_default();
         Totals {
             cpu_s: cpu_seconds(self.process_id),
             written_bytes: value_of(&proc_file(self.process_id, "io"), "write_bytes:") as u64,
-            disk_reads: value_of(&metrics.unwrap_or_default(), "helenus_disk_reads_total"),
+            disk_reads: value_of(&metrics, "helenus_disk_reads_total"),
+            compacted_bytes: value_of(&metrics, "helenus_compaction_written_bytes_total"),
         }
     }
 

@@ -8,30 +8,30 @@ use super::load::ROW_BYTES;
 use super::observer::{Observation, Purpose};
 use super::{Arguments, Measured, Run};
 
-const MIB: f64 = 1_048_576.0;
+pub const MIB: f64 = 1_048_576.0;
 
 /// Points of a line: more would not be seen.
 const POINTS_MAX: usize = 120;
 
 impl Measured {
-    fn last(&self) -> Observation {
+    pub fn last(&self) -> Observation {
         self.observations.last().cloned().unwrap_or_default()
     }
 
     /// Microseconds of the server's processor for each answer.
-    fn cpu_us(&self) -> [f64; Purpose::ALL.len()] {
+    pub fn cpu_us(&self) -> [f64; Purpose::ALL.len()] {
         let answers = self.report.ops.max(1) as f64;
         self.last().cpu_s.map(|seconds| seconds * 1e6 / answers)
     }
 
     /// Bytes that went to files for each byte that clients wrote; `None` where they wrote none.
-    fn write_amplification(&self) -> Option<f64> {
+    pub fn write_amplification(&self) -> Option<f64> {
         let rows = self.report.ops * self.phase.percent_written() / 100;
         (rows > 0).then(|| self.last().written_bytes as f64 / (rows * ROW_BYTES as u64) as f64)
     }
 
     /// Requests that found no answer, or were not even sent.
-    fn failed(&self) -> u64 {
+    pub fn failed(&self) -> u64 {
         self.report.errors + self.report.unsent
     }
 }
@@ -88,7 +88,7 @@ fn head(arguments: &Arguments) -> String {
     };
     format!(
         "# Steady state: writes that never stop\n\n\
-         `cargo xtask compare storage steady --minutes {} --rows {} --rate {} --peer-rate {} --distribution {} --ttl {} --memory {} \
+         `cargo xtask compare storage steady --minutes {} --later-minutes {} --rows {} --rate {} --peer-rate {} --distribution {} --ttl {} --memory {} \
          --commitlog-sync {}`: a table of five blobs of 34 bytes and a key of 8, {} rows, default format and options{expiry}. One core for the server, \
          another one for `helenus bench run` (open loop, one thread, an adaptive limit of requests under way, latency from the moment at which a \
          request was due). The phases follow each other on the same files: every row once; rows again; reads; half reads, half writes; deletions. \
@@ -96,6 +96,7 @@ fn head(arguments: &Arguments) -> String {
          Java's compiler and garbage collector. Bytes written include the log, the files all that lies in the data folder, the log too. \
          Cassandra has a heap of {}, the rest of the machine's memory is the kernel's cache. Digits are this machine's: hold as ratios.\n",
         arguments.minutes,
+        arguments.later_minutes,
         arguments.rows,
         arguments.rate,
         arguments.peer_rate,
