@@ -17,7 +17,7 @@ use helenus_tools::times::us_of_instant;
 use crate::compaction::job_id;
 use crate::metrics::MetricsSnapshot;
 use crate::node::concurrent_compactors;
-use crate::options::CommitlogSync;
+use crate::options::{CommitlogSync, NodeOptions};
 use crate::schema_change::SCHEMA_OWNER;
 use crate::shard::Shard;
 use crate::slow_queries;
@@ -198,11 +198,6 @@ impl Shard {
     pub(crate) fn settings(&self) -> Vec<(String, String)> {
         let options = &*self.context.options;
         let ms = |duration: Duration| format!("{}ms", duration.as_millis());
-        let (sync, sync_period) = match options.commitlog_sync {
-            CommitlogSync::Group => ("group", None),
-            CommitlogSync::Batch => ("batch", None),
-            CommitlogSync::Periodic { period } => ("periodic", Some(ms(period))),
-        };
         let authenticator = options
             .authenticator
             .class()
@@ -220,11 +215,6 @@ impl Shard {
                 "column_index_size",
                 format!("{}KiB", options.column_index_bytes >> 10),
             ),
-            (
-                "commitlog_segment_size",
-                format!("{}MiB", options.commitlog_segment_bytes >> 20),
-            ),
-            ("commitlog_sync", sync.to_owned()),
             (
                 "compaction_throughput",
                 format!("{}MiB/s", options.compaction.bytes_per_s_max >> 20),
@@ -256,7 +246,7 @@ impl Shard {
             ("truncate_request_timeout", ms(options.truncate_request_timeout)),
             ("write_request_timeout", ms(options.write_request_timeout)),
         ];
-        settings.extend(sync_period.map(|period| ("commitlog_sync_period", period)));
+        settings.extend(log_settings(options));
         settings.extend(
             options
                 .auto_snapshot_ttl
@@ -267,6 +257,21 @@ impl Shard {
             .map(|(name, value)| (name.to_owned(), value))
             .collect()
     }
+}
+
+fn log_settings(options: &NodeOptions) -> Vec<(&'static str, String)> {
+    let (sync, period) = match options.commitlog_sync {
+        CommitlogSync::Group => ("group", None),
+        CommitlogSync::Batch => ("batch", None),
+        CommitlogSync::Periodic { period } => ("periodic", Some(format!("{}ms", period.as_millis()))),
+    };
+    let segment = format!("{}MiB", options.commitlog_segment_bytes >> 20);
+    let mut settings = vec![
+        ("commitlog_segment_size", segment),
+        ("commitlog_sync", sync.to_owned()),
+    ];
+    settings.extend(period.map(|period| ("commitlog_sync_period", period)));
+    settings
 }
 
 /// A duration in the largest unit, as the configuration file knows them, that tells all of it.

@@ -40,7 +40,7 @@ pub(crate) fn pass_items(bytes: &[u8], header: &Header) -> Result<Passed, Decode
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PassedRows {
     pub bytes: usize,
-    /// What follows is a row behind the bound, a marker, or the end, and not only beyond the bytes.
+    /// True if a row behind the bound, a marker, or the end follows, and not only the end of the bytes.
     pub is_all: bool,
 }
 
