@@ -1,4 +1,5 @@
-//! Checksums.db for SSTables that others wrote, so that what was read once and found good stays checked.
+//! Checksums.db for SSTables that others wrote, so that what was read once and found good stays checked, and Fences.db, so that it is
+//! read as what we write.
 //!
 //! Made before the full read that decides whether the SSTable is taken: that read goes through these checksums then, so
 //! no bit can turn between the two.
@@ -18,9 +19,14 @@ use crate::component_writer::{INDEX_PAGE_BYTES, write_component};
 use crate::descriptor::Descriptor;
 use crate::error::ReadError;
 use crate::error::{OpenError, WriteError};
+use crate::index::entry::IndexEntry;
+use crate::index::fences::FenceWriter;
 use crate::version::IndexForm;
-use crate::writer::{GRANULE_BYTES_MAX, STATISTICS_PAGE_BYTES};
+use crate::writer::{COLUMN_INDEX_BYTES_DEFAULT, GRANULE_BYTES_MAX, STATISTICS_PAGE_BYTES};
+use helenus_rows::partition_range::PartitionRange;
 
+/// Keys of a summary that is made for one pass.
+const MIN_INDEX_INTERVAL: u32 = 128;
 /// A pass that keeps nothing.
 const CACHE_BYTES: usize = 1 << 20;
 
@@ -49,7 +55,40 @@ pub fn seal_sstable(disk: &dyn Disk, directory: &Path, descriptor: Descriptor) -
         Component::Checksums,
         &checksums.encode(),
     )?;
+    // The read that decides tells what is wrong with an index that has no fences for that.
+    if let Ok(Some(fences)) = fences_of(&mut components) {
+        write_component(disk, directory, descriptor, Component::Fences, &fences)?;
+    }
     Ok(true)
+}
+
+/// `None` where they are of no use, or the index is not in order.
+fn fences_of(components: &mut ComponentReader<'_>) -> Result<Option<Vec<u8>>, OpenError> {
+    let index = components.open_index(MIN_INDEX_INTERVAL)?;
+    let data = components.open_data()?;
+    let page_bytes = match data.is_plain() {
+        true => GRANULE_BYTES_MAX,
+        false => data.page_bytes() as u32,
+    };
+    let mut fences = FenceWriter::new(page_bytes, COLUMN_INDEX_BYTES_DEFAULT);
+    let cache = PageCache::new(CACHE_BYTES);
+    let mut keys = ChunkStream::sequential(&data, &cache);
+    let (start, _) = PartitionRange::everything().bounds();
+    let mut scan = index.scan((&cache).into(), start, |_, _| false);
+    let mut entry = IndexEntry::default();
+    let mut last = None;
+    while scan.next(&mut keys, &mut entry)? {
+        let place = Some((entry.token, entry.position));
+        if last.is_some_and(|(token, position)| token > entry.token || position >= entry.position) {
+            return Ok(None);
+        }
+        last = place;
+        match entry.blocks {
+            None => fences.push(entry.token, entry.position),
+            Some(_) => fences.push_with_blocks(entry.token, entry.position),
+        }
+    }
+    Ok(fences.finish(data.length()))
 }
 
 fn checksums_of(

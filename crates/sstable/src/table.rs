@@ -12,6 +12,7 @@ use crate::big::block_file::{BlockFile, LargePartition};
 use crate::big::index::PromotedBlocks;
 use crate::block::chunk_stream::ChunkStream;
 use crate::block::chunked_file::ChunkedFile;
+use crate::block::page_cache::PageCache;
 use crate::block::pages::Pages;
 use crate::bti::TrieFile;
 use crate::component::Component;
@@ -33,7 +34,7 @@ use crate::rows::partition_reader::{PartitionPlace, PartitionReader};
 use crate::sidecar::SidecarFault;
 use helenus_rows::clustering::{ClusteringComparator, Slice};
 
-/// One immutable SSTable: small components in memory, Data.db and Index.db read through a [`PageCache`](super::PageCache).
+/// One immutable SSTable: small components in memory, Data.db and Index.db read through a [`PageCache`].
 #[derive(Debug)]
 pub struct SsTable {
     descriptor: Descriptor,
@@ -229,6 +230,17 @@ impl SsTable {
                 Err(error)
             }
         }
+    }
+
+    /// Where a partition begins in the uncompressed data, as the format's own index says, which reads of small ones do without.
+    pub fn position_by_index(
+        &self,
+        cache: &PageCache,
+        token: Token,
+        key: &[u8],
+    ) -> Result<Option<u64>, ReadError> {
+        let entry = self.index.find(cache.into(), token, key)?;
+        Ok(entry.map(|entry| entry.position))
     }
 
     /// By the index, unless an earlier run of the same read has done so.

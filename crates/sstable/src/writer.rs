@@ -128,7 +128,7 @@ impl Default for DeletionTimeOrLive {
 /// As common file systems have.
 pub(crate) const STATISTICS_PAGE_BYTES: u32 = 4096;
 /// Cassandra's default.
-const COLUMN_INDEX_BYTES_DEFAULT: u32 = 64 * 1024;
+pub(crate) const COLUMN_INDEX_BYTES_DEFAULT: u32 = 64 * 1024;
 
 impl WriterOptions {
     pub fn of(table: &TableMetadata) -> Self {

@@ -211,6 +211,8 @@ pub(crate) struct FenceWriter {
     start: u64,
     /// Partitions behind the last fence.
     partitions: u32,
+    /// The index has blocks of one of them.
+    has_blocks: bool,
 }
 
 impl FenceWriter {
@@ -226,7 +228,14 @@ impl FenceWriter {
             last: 0,
             start: 0,
             partitions: 0,
+            has_blocks: false,
         }
+    }
+
+    /// The next partition of the file begins at a position in Data.db, and the index has blocks of it, however long it is.
+    pub fn push_with_blocks(&mut self, token: Token, position: u64) {
+        self.push(token, position);
+        self.has_blocks = true;
     }
 
     /// The next partition of the file begins at a position in Data.db.
@@ -240,13 +249,14 @@ impl FenceWriter {
             self.fences.push(fence(token, position));
             self.start = position;
             self.partitions = 0;
+            self.has_blocks = false;
         }
         self.last = token;
         self.partitions = self.partitions.saturating_add(1);
     }
 
     fn end_stretch(&mut self, end: u64) {
-        let flags = if end - self.start > self.stretch_bytes_max {
+        let flags = if self.has_blocks || end - self.start > self.stretch_bytes_max {
             FLAG_INDEXED
         } else if self.partitions == 1 {
             FLAG_SINGLE

@@ -10,7 +10,7 @@ use helenus_schema::{ColumnKind, TableMetadata};
 use helenus_sstable::source::{PartitionCursor, Unfiltered};
 use helenus_sstable::{
     Component, CompressionParameters, Descriptor, PageCache, SsTable, SsTableFormat, SsTableId,
-    SsTableWriter, WriterOptions,
+    SsTableWriter, WriterOptions, seal_sstable,
 };
 use helenus_types::CqlType;
 use helenus_types::Token;
@@ -195,6 +195,30 @@ fn without_fences_or_with_damaged_ones_the_index_is_asked() {
         let sstable = small.open();
         assert_eq!(sstable.sidecar_faults(), []);
         check_all(&sstable);
+    }
+}
+
+/// Files of others were read by their index until they were compacted.
+#[test]
+fn an_sstable_that_is_sealed_gets_fences() {
+    for format in SsTableFormat::ALL {
+        for compression in [None, CompressionParameters::of(&Small::new(format, None).table)] {
+            let small = Small::new(format, compression);
+            for component in [Component::Checksums, Component::Fences] {
+                small.disk.remove(&small.path(component)).unwrap();
+            }
+            assert!(seal_sstable(&*small.disk, &small.folder, small.descriptor).unwrap());
+            let sstable = small.open();
+            assert_eq!(sstable.sidecar_faults(), []);
+            check_all(&sstable);
+            let cache = PageCache::new(1 << 20);
+            assert_eq!(rows_of(&sstable, &cache, &7_u32.to_be_bytes(), false), Some(ROWS));
+            assert_eq!(
+                cache.cost().index_hits + cache.cost().index_misses,
+                0,
+                "{format:?}"
+            );
+        }
     }
 }
 

@@ -88,9 +88,14 @@ impl Check {
             }
             if sstable.partition(&cache, token, &last_key, &[], false)?.is_none() {
                 let found = "none of this key".to_owned();
-                self.find(at, "an index that leads to every key", found);
+                self.find(at, "a partition that reads come to", found);
             }
             let position = scanner.data_position().unwrap_or(at);
+            let by_index = sstable.position_by_index(&cache, token, &last_key)?;
+            if by_index != Some(position) {
+                let found = by_index.map_or("none of this key".to_owned(), |found| format!("one to {found}"));
+                self.find(at, "an index that leads to every key", found);
+            }
             if !is_end(at, position) {
                 let found = format!("one at {position}");
                 self.find(at, "a partition where the one before ends", found);
