@@ -265,7 +265,11 @@ fn log_settings(options: &NodeOptions) -> Vec<(&'static str, String)> {
         CommitlogSync::Batch => ("batch", None),
         CommitlogSync::Periodic { period } => ("periodic", Some(format!("{}ms", period.as_millis()))),
     };
-    let segment = format!("{}MiB", options.commitlog_segment_bytes >> 20);
+    let kib = options.commitlog_segment_bytes >> 10;
+    let segment = match kib.is_multiple_of(1024) {
+        true => format!("{}MiB", kib >> 10),
+        false => format!("{kib}KiB"),
+    };
     let mut settings = vec![
         ("commitlog_segment_size", segment),
         ("commitlog_sync", sync.to_owned()),

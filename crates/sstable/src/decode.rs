@@ -211,6 +211,19 @@ impl<'a> ByteReader<'a> {
     }
 }
 
+/// The bytes before the CRC32 of them that a component of ours ends in.
+pub(crate) fn without_checksum<'a>(bytes: &'a [u8], wanted: &'static str) -> Result<&'a [u8], DecodeError> {
+    let (checked, checksum) = bytes
+        .split_last_chunk::<4>()
+        .ok_or(DecodeError::Truncated { needed: 4 })?;
+    let (stated, found) = (u32::from_be_bytes(*checksum), crc32fast::hash(checked));
+    if stated == found {
+        return Ok(checked);
+    }
+    let found = format!("CRC32 {found:08x} instead of {stated:08x}");
+    Err(DecodeError::malformed(checked.len(), wanted, found))
+}
+
 #[inline]
 pub(crate) fn push_unsigned_vint(out: &mut Vec<u8>, value: u64) {
     if value < 0x80 {

@@ -293,6 +293,7 @@ fn memory_of_machine() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use helenus_server::config::SegmentSize;
     use std::fs;
 
     use super::*;
@@ -338,8 +339,11 @@ mod tests {
                 node.shard_count, node.memory_bytes, node.row_cache, node.disk_io
             ),
             format!(
-                "{:?} {} {:?}",
-                node.commitlog_sync, node.column_index_bytes, node.sstable_format
+                "{:?} {} {} {:?}",
+                node.commitlog_sync,
+                node.commitlog_segment_bytes,
+                node.column_index_bytes,
+                node.sstable_format
             ),
             format!("{:?} {:?}", node.compaction, node.default_secondary_index),
             format!(
@@ -370,6 +374,16 @@ mod tests {
             seen(&options(&arguments, &config)),
             seen(&options(&arguments, &ConfigFile::default()))
         );
+    }
+
+    #[test]
+    fn a_segment_of_the_log_is_as_large_as_the_file_says() {
+        let config = ConfigFile {
+            commitlog_segment_size: Some(SegmentSize(4 << 20)),
+            ..ConfigFile::default()
+        };
+        let options = options(&ServeArguments::default(), &config);
+        assert_eq!(options.node.commitlog_segment_bytes, 4 << 20);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct SnapshotTtl(pub Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentSize(pub u32);
 
-/// A write takes half of a segment at most, and this much is for every client that inserts anything.
+/// A write takes half of a segment at most: below, values of common sizes would be refused.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// From Cassandra's own bound on, a segment is too large.
 const SEGMENT_BYTES_END: u64 = 2048 << 20;

@@ -17,7 +17,7 @@
 //! without.
 
 use crate::component::Component;
-use crate::decode::{ByteReader, DecodeError};
+use crate::decode::{ByteReader, DecodeError, without_checksum};
 
 const VERSION: u32 = 2;
 /// A list without pages.
@@ -79,18 +79,7 @@ impl Checksums {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let (checked, checksum) = bytes
-            .split_last_chunk::<4>()
-            .ok_or(DecodeError::Truncated { needed: 4 })?;
-        let (wanted, found) = (u32::from_be_bytes(*checksum), crc32fast::hash(checked));
-        if wanted != found {
-            let found = format!("CRC32 {found:08x} instead of {wanted:08x}");
-            return Err(DecodeError::malformed(
-                checked.len(),
-                "checksums that match their own",
-                found,
-            ));
-        }
+        let checked = without_checksum(bytes, "checksums that match their own")?;
         let mut reader = ByteReader::new(checked);
         let version = reader.u32()?;
         if version != VERSION {

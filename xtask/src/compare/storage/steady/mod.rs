@@ -84,14 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
     if !arguments.as_built {
         programs::build()?;
     }
-    let options = [
-        "--shards",
-        "1",
-        "--memory",
-        &arguments.memory,
-        "--commitlog-sync",
-        &arguments.commitlog_sync,
-    ];
+    let options = node_options(&arguments.memory, &arguments.commitlog_sync);
     let mut runs = vec![measure(
         arguments,
         Node::start(&Target::Helenus, NAME, &options)?,
@@ -128,6 +121,17 @@ fn measure(arguments: &Arguments, node: Node, server: &'static str, rate: u32) -
     node.check_panics()?;
     node.stop()?;
     Ok(Run { server, rate, phases })
+}
+
+fn node_options<'a>(memory: &'a str, commitlog_sync: &'a str) -> [&'a str; 6] {
+    [
+        "--shards",
+        "1",
+        "--memory",
+        memory,
+        "--commitlog-sync",
+        commitlog_sync,
+    ]
 }
 
 fn minutes(minutes: f64) -> Duration {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::load::{Phase, ROW_BYTES, Workload};
 use super::observer::Purpose;
 use super::report::MIB;
-use super::{Distribution, Measured, measure_phase, minutes};
+use super::{Distribution, Measured, measure_phase, minutes, node_options};
 use crate::TaskError;
 use crate::compare::{files, programs};
 use crate::node::{Node, Target};
@@ -62,14 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
 }
 
 fn measure(arguments: &Arguments, strategy: &'static str) -> Result<Run, TaskError> {
-    let options = [
-        "--shards",
-        "1",
-        "--memory",
-        &arguments.memory,
-        "--commitlog-sync",
-        "periodic",
-    ];
+    let options = node_options(&arguments.memory, "periodic");
     let node = Node::start(&Target::Helenus, NAME, &options)?;
     let workload = Workload {
         rows: arguments.rows,
