@@ -344,8 +344,8 @@ fn configurations(chance: &Chance, audience: Audience) -> Vec<Configuration> {
             at_once: chance.one_in(2),
             resident: chance.one_in(2),
             step_units: *chance.pick(&STEPS_UNITS),
-            // The largest value takes a mebibyte, and a write half a segment at most.
-            segment_mib: *chance.pick(&[4, SEGMENT_MIB]),
+            // The largest value takes a mebibyte, a write with a view's row and three images five, and half a segment at most.
+            segment_mib: *chance.pick(&[16, SEGMENT_MIB]),
         });
     }
     let bare = chance.count(all.len());
