@@ -128,7 +128,7 @@ pub fn run(
             .args(["--threads", "1"])
             .args(["--rate", &rate.to_string(), "--warm-up", "0s"])
             .args(["--duration", &format!("{:.1}s", duration.as_secs_f64())]),
-        &workspace::scratch("steady-state-load"),
+        &workspace::scratch(&format!("steady-state-load-{}", node.address().ip())),
         &workload.text(phase),
     )
 }

@@ -51,6 +51,9 @@ pub struct Arguments {
     /// Leave Cassandra out
     #[arg(long)]
     without_peer: bool,
+    /// Both servers at the same time, each on one core that it shares with its generator
+    #[arg(long)]
+    side_by_side: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -65,6 +68,18 @@ const PICTURE: &str = "docs/measurements/steady-state.svg";
 
 /// Java heap of Cassandra, whatever `--memory` says: a smaller one spends its time collecting garbage.
 const PEER_HEAP: &str = "2g";
+
+/// Where a server and its generator run.
+#[derive(Clone, Copy)]
+struct Cores {
+    server: &'static str,
+    generator: &'static str,
+}
+
+const CORES: Cores = Cores {
+    server: SERVER_CORE,
+    generator: GENERATOR_CORE,
+};
 
 /// One phase on one server.
 struct Measured {
@@ -85,23 +100,54 @@ pub fn run(arguments: &Arguments) -> Result<(), TaskError> {
         programs::build()?;
     }
     let options = node_options(&arguments.memory, &arguments.commitlog_sync);
-    let mut runs = vec![measure(
-        arguments,
-        Node::start(&Target::Helenus, NAME, &options)?,
-        "Helenus",
-        arguments.rate,
-    )?];
-    if !arguments.without_peer {
-        let peer = Node::start_cassandra(PEER_HEAP, &options, &[])?;
-        runs.push(measure(arguments, peer, "Cassandra 5.0", arguments.peer_rate)?);
-    }
+    let ours = |cores| {
+        let node = Node::start(&Target::Helenus, NAME, &options)?;
+        measure(arguments, node, "Helenus", arguments.rate, cores)
+    };
+    let peers = |cores| {
+        let node = Node::start_cassandra(PEER_HEAP, &options, &[])?;
+        measure(arguments, node, "Cassandra 5.0", arguments.peer_rate, cores)
+    };
+    let runs = match (arguments.without_peer, arguments.side_by_side) {
+        (true, _) => vec![ours(CORES)?],
+        (false, false) => vec![ours(CORES)?, peers(CORES)?],
+        (false, true) => at_once(ours, peers)?,
+    };
     let text = report::page(arguments, &runs);
     files::write(PICTURE, &report::picture(&runs))?;
     files::publish(REPORT, &text)
 }
 
-fn measure(arguments: &Arguments, node: Node, server: &'static str, rate: u32) -> Result<Run, TaskError> {
-    node.keep_to_core(SERVER_CORE)?;
+/// Each on a core of its own.
+fn at_once(
+    ours: impl FnOnce(Cores) -> Result<Run, TaskError>,
+    peers: impl FnOnce(Cores) -> Result<Run, TaskError> + Send,
+) -> Result<Vec<Run>, TaskError> {
+    let shared = |core| Cores {
+        server: core,
+        generator: core,
+    };
+    let (ours, peers) = std::thread::scope(|scope| {
+        let peers = scope.spawn(|| peers(shared(GENERATOR_CORE)));
+        let ours = ours(shared(SERVER_CORE));
+        let peers = peers.join().unwrap_or_else(|_panic| {
+            Err(TaskError::Report {
+                text: "whoever measured Cassandra panicked".to_owned(),
+            })
+        });
+        (ours, peers)
+    });
+    Ok(vec![ours?, peers?])
+}
+
+fn measure(
+    arguments: &Arguments,
+    node: Node,
+    server: &'static str,
+    rate: u32,
+    cores: Cores,
+) -> Result<Run, TaskError> {
+    node.keep_to_core(cores.server)?;
     let workload = Workload {
         rows: arguments.rows,
         distribution: arguments.distribution,
@@ -116,7 +162,9 @@ fn measure(arguments: &Arguments, node: Node, server: &'static str, rate: u32) -
             Phase::Churn => churn,
             Phase::Read | Phase::Mixed | Phase::Delete => later,
         };
-        phases.push(measure_phase(&node, server, &workload, phase, rate, duration)?);
+        phases.push(measure_phase(
+            &node, server, &workload, phase, rate, duration, cores,
+        )?);
     }
     node.check_panics()?;
     node.stop()?;
@@ -145,12 +193,13 @@ fn measure_phase(
     phase: Phase,
     rate: u32,
     duration: Duration,
+    cores: Cores,
 ) -> Result<Measured, TaskError> {
     eprintln!("{server}: {} for {:.0} s", phase.name(), duration.as_secs_f64());
     // Threads that came since then are not on the core yet.
-    node.keep_to_core(SERVER_CORE)?;
+    node.keep_to_core(cores.server)?;
     let observer = Observer::start(node);
-    let report = load::run(node, workload, phase, rate, duration, GENERATOR_CORE)?;
+    let report = load::run(node, workload, phase, rate, duration, cores.generator)?;
     Ok(Measured {
         phase,
         report,

@@ -30,6 +30,11 @@ impl Measured {
         (rows > 0).then(|| self.last().written_bytes as f64 / (rows * ROW_BYTES as u64) as f64)
     }
 
+    pub fn table_bytes_max(&self) -> u64 {
+        let observations = self.observations.iter();
+        observations.map(|now| now.table_bytes).max().unwrap_or_default()
+    }
+
     /// Requests that found no answer, or were not even sent.
     pub fn failed(&self) -> u64 {
         self.report.errors + self.report.unsent
@@ -42,12 +47,12 @@ pub fn page(arguments: &Arguments, runs: &[Run]) -> String {
         let _infallible = write!(
             text,
             "\n## {}, {} requests a second offered\n\n\
-             | phase | answered/s | p50 us | p99 us | p99.9 us | failed or not sent | CPU us an answer | {} | written bytes for a client's | reads of files | files, MiB |\n\
+             | phase | answered/s | p50 us | p99 us | p99.9 us | failed or not sent | CPU us an answer | {} | written bytes for a client's | reads of files | files, MiB | tables: end, most, MiB |\n\
              |{}\n",
             run.server,
             run.rate,
             Purpose::ALL.map(Purpose::name).join(" | "),
-            "---|".repeat(10 + Purpose::ALL.len())
+            "---|".repeat(11 + Purpose::ALL.len())
         );
         for measured in &run.phases {
             text.push_str(&line(measured));
@@ -66,7 +71,7 @@ fn line(measured: &Measured) -> String {
         |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.2}"));
     let reads = (last.disk_reads > 0.0).then(|| last.disk_reads / measured.report.ops.max(1) as f64);
     format!(
-        "| {} | {:.0} | {} | {} | {} | {} | {:.1} | {} | {} | {} | {:.0} |\n",
+        "| {} | {:.0} | {} | {} | {} | {} | {:.1} | {} | {} | {} | {:.0} | {:.0}, {:.0} |\n",
         measured.phase.name(),
         measured.report.ops_per_s,
         latency.p50,
@@ -77,7 +82,9 @@ fn line(measured: &Measured) -> String {
         purposes.join(" | "),
         or_none(measured.write_amplification()),
         or_none(reads),
-        last.file_bytes as f64 / MIB
+        last.file_bytes as f64 / MIB,
+        last.table_bytes as f64 / MIB,
+        measured.table_bytes_max() as f64 / MIB,
     )
 }
 
@@ -86,11 +93,19 @@ fn head(arguments: &Arguments) -> String {
         0 => String::new(),
         seconds => format!(", rows expire after {seconds} s"),
     };
+    let (flag, cores) = if arguments.side_by_side {
+        (
+            " --side-by-side",
+            "Both servers at the same time, each on one core that it shares with its",
+        )
+    } else {
+        ("", "One core for the server, another one for")
+    };
     format!(
         "# Steady state: writes that never stop\n\n\
          `cargo xtask compare storage steady --minutes {} --later-minutes {} --rows {} --rate {} --peer-rate {} --distribution {} --ttl {} --memory {} \
-         --commitlog-sync {}`: a table of five blobs of 34 bytes and a key of 8, {} rows, default format and options{expiry}. One core for the server, \
-         another one for `helenus bench run` (open loop, one thread, an adaptive limit of requests under way, latency from the moment at which a \
+         --commitlog-sync {}{flag}`: a table of five blobs of 34 bytes and a key of 8, {} rows, default format and options{expiry}. \
+         {cores} `helenus bench run` (open loop, one thread, an adaptive limit of requests under way, latency from the moment at which a \
          request was due). The phases follow each other on the same files: every row once; rows again; reads; half reads, half writes; deletions. \
          Processor time is all that the process took in a phase, by the names of its threads; `other` has what ended between two looks, and \
          Java's compiler and garbage collector. Bytes written include the log, the files all that lies in the data folder, the log too. \
@@ -129,8 +144,8 @@ pub fn picture(runs: &[Run]) -> String {
         of_runs("p99 of each second", "us", true, |run| {
             run.seconds(|second| second.p99_us as f64)
         }),
-        of_runs("Files", "MiB", false, |run| {
-            run.observed(|_, now| now.file_bytes as f64 / MIB)
+        of_runs("Files of tables", "MiB", false, |run| {
+            run.observed(|_, now| now.table_bytes as f64 / MIB)
         }),
     ]];
     rows.push(runs.iter().map(processor_time).collect());

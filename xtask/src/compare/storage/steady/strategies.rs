@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::load::{Phase, ROW_BYTES, Workload};
 use super::observer::Purpose;
 use super::report::MIB;
-use super::{Distribution, Measured, measure_phase, minutes, node_options};
+use super::{CORES, Distribution, Measured, measure_phase, minutes, node_options};
 use crate::TaskError;
 use crate::compare::{files, programs};
 use crate::node::{Node, Target};
@@ -70,7 +70,8 @@ fn measure(arguments: &Arguments, strategy: &'static str) -> Result<Run, TaskErr
         ttl_s: 0,
         compaction: Some(strategy),
     };
-    let phase = |phase, duration| measure_phase(&node, strategy, &workload, phase, arguments.rate, duration);
+    let phase =
+        |phase, duration| measure_phase(&node, strategy, &workload, phase, arguments.rate, duration, CORES);
     let run = Run {
         fill: phase(Phase::Fill, workload.fill_duration(arguments.rate))?,
         churn: phase(Phase::Churn, minutes(arguments.minutes))?,
