@@ -1,8 +1,8 @@
 //! Delays that requests feel, and how fast compactions may go for it.
 //!
 //! A shard measures three things that a client waits for: how late its loop is to what is due, how long a sampled
-//! request takes until its answer is made, and how long the log takes to make a batch durable. The worst of them sets
-//! the pace of the shard's compactions for the next window.
+//! request takes until its answer is made, and how long the log takes to make a batch durable, where answers wait for it. The worst
+//! of them sets the pace of the shard's compactions for the next window.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;

@@ -246,7 +246,10 @@ impl Persistence {
     /// The log's thread is done with a batch. What waited for it can be told.
     pub(super) fn log_handed_back(self: &Rc<Self>, batch: LogBatch, result: &Result<LogPosition, LogError>) {
         let log_ns = self.log.handed_back(self.context.clock.monotonic_ns());
-        self.context.foreground.log_took(log_ns);
+        // Whoever was answered before does not feel it.
+        if !self.acknowledges_at_once() {
+            self.context.foreground.log_took(log_ns);
+        }
         self.store.borrow_mut().log_batch_done(batch, result);
         if let Err(error) = result {
             match error.is_final() {
