@@ -52,6 +52,7 @@ pub use directory::{
 };
 pub use error::{OpenError, ReadError, WriteError};
 pub use helenus_schema::SsTableFormat;
+pub use meta::cardinality::{Cardinality, KeySketch};
 pub use meta::encoding_stats::{EncodingStats, EncodingStatsCollector};
 pub use meta::histogram::{EstimatedHistogram, TombstoneHistogram};
 pub use meta::statistics::{KeyRange, SsTableStatistics};

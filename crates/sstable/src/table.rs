@@ -26,6 +26,7 @@ use crate::index::entry::IndexEntry;
 use crate::index::fences::Fences;
 use crate::index::reader::IndexReader;
 use crate::meta::bloom::BloomFilter;
+use crate::meta::cardinality::KeySketch;
 use crate::meta::encoding_stats::EncodingStats;
 use crate::meta::header::Header;
 use crate::meta::statistics::SsTableStatistics;
@@ -42,6 +43,7 @@ pub struct SsTable {
     comparator: ClusteringComparator,
     header: Header,
     statistics: SsTableStatistics,
+    keys: Option<Arc<KeySketch>>,
     filter: Option<BloomFilter>,
     data: ChunkedFile,
     pub(crate) index: IndexReader,
@@ -76,17 +78,20 @@ impl SsTable {
             .is_checked()
             .then(|| components.read_fences(data.length()))
             .flatten();
+        let keys = file.keys.map(|keys| keys.sketch());
         let memory_bytes = filter.as_ref().map_or(0, BloomFilter::memory_bytes)
             + index.memory_bytes()
             + data.memory_bytes()
             + blocks.as_ref().map_or(0, BlockFile::memory_bytes)
-            + fences.as_ref().map_or(0, Fences::memory_bytes);
+            + fences.as_ref().map_or(0, Fences::memory_bytes)
+            + keys.as_ref().map_or(0, KeySketch::memory_bytes);
         Ok(Arc::new(SsTable {
             descriptor,
             directory: directory.to_path_buf(),
             comparator: ClusteringComparator::of(table),
             header,
             statistics: file.stats,
+            keys: keys.map(Arc::new),
             filter,
             first_token: token_of(index.first_key()),
             last_token: token_of(index.last_key()),
@@ -138,6 +143,11 @@ impl SsTable {
 
     pub fn statistics(&self) -> &SsTableStatistics {
         &self.statistics
+    }
+
+    /// Tells how many partitions SSTables share; `None` for those of few partitions that Cassandra wrote.
+    pub fn keys(&self) -> Option<&Arc<KeySketch>> {
+        self.keys.as_ref()
     }
 
     /// Base values that a compaction of this SSTable can encode its output relative to.

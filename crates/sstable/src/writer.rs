@@ -473,14 +473,13 @@ impl SsTableWriter {
         collector.stats.compression_ratio = compression_ratio(&data);
         let (stats, cardinality) = collector.finish();
         let row_count = stats.rows;
-        let mut cardinality_bytes = Vec::new();
-        cardinality.encode(&mut cardinality_bytes);
         let statistics = StatisticsFile {
             bloom_filter_fp_chance: self.bloom_filter_fp_chance,
             stats,
             header: self.header_component,
+            keys: Some(cardinality),
         };
-        let statistics_bytes = statistics.encode(version, &cardinality_bytes);
+        let statistics_bytes = statistics.encode(version);
         toc.write(Component::Statistics, &statistics_bytes)?;
         let statistics_pages = (!version.has_metadata_checksum()).then(|| statistics_sums(&statistics_bytes));
         let checksums = Checksums {

@@ -4,15 +4,19 @@
 //! | line | means |
 //! |---|---|
 //! | `strategy NAME OPTION=VALUE..` | the table's options; forgets the SSTables before |
-//! | `moment now=.. grace=.. memtable=.. flush=.. parts=.. idle=LEVEL..COUNT` | when and where it is asked |
-//! | `NUMBER size=.. level=.. tokens=FROM..TO ts=MIN..MAX dead=SHARE until=.. made=.. busy` | an SSTable; tokens in percent of the ring |
+//! | `moment now=.. grace=.. memtable=.. flush=.. parts=.. idle=LEVEL..COUNT yield=PART` | when and where it is asked |
+//! | `NUMBER size=.. level=.. tokens=FROM..TO keys=FROM..TO ts=MIN..MAX dead=SHARE until=.. made=.. busy` | an SSTable; tokens in percent of the ring |
 //! | `choose`, `pending`, `major`, `major split` | the question |
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 
-use helenus_storage::compaction::{Candidate, CompactionOptions, IdleLevels, Moment, Split, Task};
+use helenus_sstable::Cardinality;
+use helenus_storage::compaction::{
+    Candidate, CompactionOptions, IdleLevels, MergeYield, Moment, Split, Task,
+};
 use helenus_types::Token;
 
 struct Scene {
@@ -53,6 +57,10 @@ impl Scene {
                 flush_bytes: 0,
                 ring_parts: 1,
                 idle_levels: IdleLevels::default(),
+                merge_yield: MergeYield {
+                    part: 1.0,
+                    is_measured: false,
+                },
             },
             candidates: Vec::new(),
         }
@@ -96,6 +104,7 @@ impl Scene {
                     first: token("0"),
                     last: token("100"),
                     partitions: 1_000,
+                    keys: None,
                     droppable_tombstones: 0.0,
                     created_at_s: 0,
                     is_busy: false,
@@ -117,6 +126,7 @@ impl Scene {
                 let (level, count) = range(value);
                 self.moment.idle_levels.0[level.parse::<usize>().unwrap()] = count.parse().unwrap();
             }
+            "yield" => self.moment.merge_yield.part = value.parse().unwrap(),
             "parts" => self.moment.ring_parts = value.parse().unwrap(),
             _ => panic!("moment {name}"),
         }
@@ -135,6 +145,14 @@ fn set(candidate: &mut Candidate, name: &str, value: &str) {
             let (min, max) = range(value);
             candidate.timestamp_min = min.parse().unwrap();
             candidate.timestamp_max = max.parse().unwrap();
+        }
+        "keys" => {
+            let (from, to) = range(value);
+            let (from, to): (u64, u64) = (from.parse().unwrap(), to.parse().unwrap());
+            let mut keys = Cardinality::new();
+            (from..to).for_each(|key| keys.add(&key.to_be_bytes()));
+            candidate.partitions = to - from;
+            candidate.keys = Some(Arc::new(keys.sketch()));
         }
         "dead" => candidate.droppable_tombstones = value.parse().unwrap(),
         "until" => candidate.local_deletion_s_max = value.parse().unwrap(),

@@ -79,9 +79,10 @@ fn with_bulk(mut table: RandomTable) -> RandomTable {
     table
 }
 
-const COMPACTIONS: [&str; 5] = [
+const COMPACTIONS: [&str; 6] = [
     "{'class': 'SizeTieredCompactionStrategy'}",
     "{'class': 'SizeTieredCompactionStrategy', 'min_threshold': '2', 'max_threshold': '4'}",
+    "{'class': 'SizeTieredCompactionStrategy', 'min_sstable_size': '0'}",
     "{'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': '1'}",
     "{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'MINUTES', 'compaction_window_size': '1'}",
     "{'class': 'UnifiedCompactionStrategy'}",

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use crate::decode::{ByteReader, DecodeError, push_bytes_after_u16};
 use crate::error::OpenError;
+use crate::meta::cardinality::Cardinality;
 use crate::meta::header::HeaderComponent;
 use crate::meta::statistics::SsTableStatistics;
 use crate::version::Version;
@@ -30,17 +31,17 @@ pub(crate) struct StatisticsFile {
     pub bloom_filter_fp_chance: f64,
     pub stats: SsTableStatistics,
     pub header: HeaderComponent,
+    /// The COMPACTION component; `None` in a form that is not read here.
+    pub keys: Option<Cardinality>,
 }
 
 impl StatisticsFile {
-    /// `cardinality` is the COMPACTION component's estimator, encoded.
-    pub fn encode(&self, version: Version, cardinality: &[u8]) -> Vec<u8> {
+    pub fn encode(&self, version: Version) -> Vec<u8> {
         let mut parts: [Vec<u8>; 4] = Default::default();
         let [validation, compaction, stats, header] = &mut parts;
         push_bytes_after_u16(validation, PARTITIONER.as_bytes());
         validation.extend_from_slice(&self.bloom_filter_fp_chance.to_be_bytes());
-        compaction.extend_from_slice(&(cardinality.len() as u32).to_be_bytes());
-        compaction.extend_from_slice(cardinality);
+        push_cardinality(compaction, self.keys.as_ref());
         self.stats.encode(version, &self.header.clustering_classes, stats);
         self.header.encode(header);
 
@@ -87,6 +88,8 @@ impl StatisticsFile {
         }
         let bloom_filter_fp_chance = reader.f64().map_err(corrupt(validation.offset))?;
         reader.finish().map_err(corrupt(validation.offset))?;
+        let keys = component(TYPE_COMPACTION)?;
+        let keys = decode_cardinality(keys.bytes).map_err(corrupt(keys.offset))?;
         let stats = component(TYPE_STATS)?;
         let stats = SsTableStatistics::decode(stats.bytes, version).map_err(corrupt(stats.offset))?;
         let header = component(TYPE_HEADER)?;
@@ -95,8 +98,28 @@ impl StatisticsFile {
             bloom_filter_fp_chance,
             stats,
             header,
+            keys,
         })
     }
+}
+
+/// Four bytes of length, and the registers.
+fn push_cardinality(out: &mut Vec<u8>, keys: Option<&Cardinality>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    if let Some(keys) = keys {
+        keys.encode(out);
+    }
+    let length = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+fn decode_cardinality(bytes: &[u8]) -> Result<Option<Cardinality>, DecodeError> {
+    let mut reader = ByteReader::new(bytes);
+    let length = reader.u32()? as usize;
+    let keys = reader.bytes(length)?;
+    reader.finish()?;
+    Cardinality::decode(keys)
 }
 
 /// The file with another level and nothing else changed, whatever wrote it.
@@ -239,18 +262,13 @@ mod tests {
             bloom_filter_fp_chance: 0.01,
             stats,
             header,
+            keys: Some(Cardinality::new()),
         }
-    }
-
-    fn encoded(file: &StatisticsFile, version: Version) -> Vec<u8> {
-        let mut cardinality = Vec::new();
-        Cardinality::new().encode(&mut cardinality);
-        file.encode(version, &cardinality)
     }
 
     #[test]
     fn a_file_reads_back_and_every_flipped_bit_is_found() {
-        let mut bytes = encoded(&file(), Version::Nb);
+        let mut bytes = file().encode(Version::Nb);
         let path = Path::new("nb-1-big-Statistics.db");
         let read = StatisticsFile::decode(&bytes, Version::Nb, path).unwrap();
         assert_eq!((read.stats, read.header), (file().stats, file().header));
@@ -275,7 +293,7 @@ mod tests {
         written.stats.covered.end.side = Side::Before;
         written.stats.covered.end.prefix = Box::from([0, 1, 9]);
         for version in Version::ALL {
-            let bytes = encoded(&written, version);
+            let bytes = written.encode(version);
             let path = Path::new("Statistics.db");
             let read = StatisticsFile::decode(&bytes, version, path).unwrap().stats;
             let mut wanted = written.stats.clone();

@@ -1,5 +1,8 @@
 //! Input and output of strategies: metadata of SSTables, the moment at which they choose, and the task they choose.
 
+use std::sync::Arc;
+
+use helenus_sstable::KeySketch;
 use helenus_types::Token;
 
 /// Levels that leveled compaction can have, level 0 included; Cassandra's bound.
@@ -20,6 +23,8 @@ pub struct Candidate {
     pub first: Token,
     pub last: Token,
     pub partitions: u64,
+    /// Where it is known which partitions these are.
+    pub keys: Option<Arc<KeySketch>>,
     /// The share of its cells that are tombstones which gc_grace has passed by.
     pub droppable_tombstones: f64,
     /// Seconds since the Unix epoch; 0 where the file is older than the process.
@@ -42,11 +47,21 @@ pub struct Moment {
     /// Into how many parts the ring is cut, of which this shard has one.
     pub ring_parts: u16,
     pub idle_levels: IdleLevels,
+    pub merge_yield: MergeYield,
 }
 
 /// How often leveled compaction has sent something up since it sent something to each level, in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleLevels(pub [u32; LEVELS]);
+
+/// The part that merges of a table's SSTables save of what they would if each partition were kept once. Little where
+/// partitions grow by new rows; learned from merges of this process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MergeYield {
+    /// From 0 to 1.
+    pub part: f64,
+    pub is_measured: bool,
+}
 
 /// A compaction to do: its inputs, and the shape of its output.
 #[derive(Clone, Debug, PartialEq)]

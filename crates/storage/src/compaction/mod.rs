@@ -6,6 +6,7 @@ mod candidate;
 mod strategy;
 
 mod leveled;
+mod redundancy;
 mod size_tiered;
 mod time_window;
 mod tombstones;
@@ -20,7 +21,7 @@ mod pace;
 mod removal;
 mod rewrite;
 
-pub use candidate::{Candidate, IdleLevels, Moment, OutputShape, Split, Task};
+pub use candidate::{Candidate, IdleLevels, MergeYield, Moment, OutputShape, Split, Task};
 pub use compactors::CompactionLimits;
 pub(crate) use compactors::CompactorPermit;
 pub use options::{
@@ -28,6 +29,7 @@ pub use options::{
     TombstoneOptions, UnifiedOptions,
 };
 pub use pace::{Pace, PaceController, ThroughputLimit, WINDOW_NS, Window};
+pub(crate) use redundancy::distinct_partitions_of;
 pub use removal::{Removal, RemovalError};
 pub(crate) use removal::{decode_sstables, encode_sstables};
 pub(crate) use rewrite::RowGuard;

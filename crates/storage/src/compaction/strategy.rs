@@ -2,7 +2,7 @@
 
 use super::candidate::{Candidate, Moment, OutputShape, Split, Task, bytes_of};
 use super::options::{CompactionOptions, Strategy};
-use super::{leveled, size_tiered, time_window, tombstones, unified};
+use super::{leveled, redundancy, size_tiered, time_window, tombstones, unified};
 
 /// The smallest SSTable that a major compaction with split output makes, as in Cassandra.
 const SPLIT_SSTABLE_BYTES_MIN: u64 = 50 << 20;
@@ -56,7 +56,14 @@ impl CompactionOptions {
                 let shape = unified::shape(options, &inputs);
                 return (!inputs.is_empty()).then(|| Task::merge(inputs, shape));
             }
-            Strategy::SizeTiered(options) => size_tiered::most_interesting(self, options, free()),
+            Strategy::SizeTiered(options) => {
+                let redundant = redundancy::most_redundant(self, options, free(), moment.merge_yield);
+                if redundant.is_empty() {
+                    size_tiered::most_interesting(self, options, free())
+                } else {
+                    redundant
+                }
+            }
             Strategy::TimeWindow(options) => time_window::choose(self, options, candidates, &is_free),
         };
         if !inputs.is_empty() {
@@ -79,7 +86,10 @@ impl CompactionOptions {
         }
         let free = || candidates.iter().filter(|candidate| !candidate.is_busy);
         match &self.strategy {
-            Strategy::SizeTiered(options) => size_tiered::pending(self, options, free()),
+            Strategy::SizeTiered(options) => {
+                let redundant = redundancy::most_redundant(self, options, free(), moment.merge_yield);
+                size_tiered::pending(self, options, free()).max(usize::from(!redundant.is_empty()))
+            }
             Strategy::Leveled(options) => leveled::pending(self, options, candidates),
             Strategy::TimeWindow(options) => time_window::pending(self, options, candidates),
             Strategy::Unified(options) => unified::pending(options, free(), moment),

@@ -8,7 +8,9 @@ use helenus_types::Token;
 use super::compaction_history::PartitionsBySources;
 use super::job::{BackgroundJob, JobError, JobOutcome, Made};
 use super::output::{JobOutput, discard};
-use crate::compaction::{OutputShape, PurgeRule, Removal, RemovalError, RewriteError, Split};
+use crate::compaction::{
+    OutputShape, PurgeRule, Removal, RemovalError, RewriteError, Split, distinct_partitions_of,
+};
 use crate::index::BuiltTerms;
 use crate::merge::MergedScanner;
 use helenus_rows::clustering::Slice;
@@ -47,10 +49,7 @@ impl Compaction {
 
     /// Partitions of each output, for its bloom filter.
     fn partition_count_estimate(&self) -> u64 {
-        let partitions = self
-            .inputs
-            .iter()
-            .map(|input| input.statistics().partition_count());
+        let partitions = distinct_partitions_of(&self.inputs);
         let bytes: u64 = self.inputs.iter().map(|input| input.disk_bytes()).sum();
         let outputs = match self.shape.split {
             Split::Whole | Split::Halving { .. } => 1,
@@ -63,7 +62,7 @@ impl Compaction {
                 ((u128::from(shards) * tokens.unsigned_abs()) >> 64) as u64
             }
         };
-        partitions.sum::<u64>() / outputs.max(1)
+        partitions / outputs.max(1)
     }
 }
 

@@ -319,6 +319,7 @@ impl Table {
             flush_bytes: self.flush_bytes,
             ring_parts,
             idle_levels: self.idle_levels,
+            merge_yield: self.merge_yield,
         }
     }
 
@@ -368,6 +369,7 @@ impl Table {
                     first: sstable.first_token(),
                     last: sstable.last_token(),
                     partitions: statistics.partition_count(),
+                    keys: sstable.keys().cloned(),
                     droppable_tombstones: if is_settled {
                         0.0
                     } else {

@@ -15,7 +15,7 @@ use super::truncation::Truncation;
 use super::unflushed::{FlushFailure, Rewrite};
 use super::vectors::vectors_of;
 use crate::commitlog::LogPosition;
-use crate::compaction::{CompactionOptions, IdleLevels};
+use crate::compaction::{CompactionOptions, IdleLevels, MergeYield};
 use crate::memtable::Memtable;
 use crate::vectors::VectorIndex;
 use helenus_rows::layout::TableLayout;
@@ -87,6 +87,7 @@ pub(super) struct Table {
     /// Compacted alone for their tombstones already: what is left of those cannot go yet.
     pub settled: Vec<Descriptor>,
     pub idle_levels: IdleLevels,
+    pub merge_yield: MergeYield,
     /// Removals of SSTables that compactions have replaced, waiting or under way.
     pub removals: usize,
     /// Flushes and compactions under way.
@@ -103,6 +104,7 @@ impl Table {
     pub fn new(layout: TableLayout, is_logged: bool, folder: PathBuf) -> Self {
         let layout = Arc::new(layout);
         let indexes = TableIndexes::of(&layout.metadata);
+        let has_clustering = !layout.metadata.clustering().is_empty();
         Table {
             compaction: CompactionOptions::of(&layout.metadata),
             is_logged,
@@ -129,6 +131,7 @@ impl Table {
             created_at_s: HashMap::default(),
             settled: Vec::new(),
             idle_levels: IdleLevels::default(),
+            merge_yield: MergeYield::unmeasured(has_clustering),
             removals: 0,
             jobs: Vec::new(),
             is_held: false,

@@ -38,6 +38,7 @@ mod row_expiry;
 mod sent_requests;
 mod sidecars;
 mod slow_queries;
+mod space;
 mod system_views;
 mod traced_reads;
 mod transactions;

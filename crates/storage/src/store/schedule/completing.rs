@@ -372,6 +372,10 @@ impl ShardStore {
             record.bytes_in = compaction.inputs.iter().map(bytes).sum();
             record.bytes_out = outputs.iter().map(|output| bytes(&output.sstable)).sum();
         }
+        if compaction.inputs.len() > 1 {
+            let outputs = outputs.iter().map(|output| &output.sstable);
+            table.merge_yield.note(&compaction.inputs, outputs);
+        }
         record.partitions = partitions;
         self.schedule.totals.count(&record);
         self.schedule.history.note(record);
