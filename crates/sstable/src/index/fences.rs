@@ -373,6 +373,18 @@ mod tests {
         }
     }
 
+    /// The next fence came with the next page.
+    #[test]
+    fn a_tiny_partition_whose_token_begins_like_the_one_before_puts_off_the_fence_by_one() {
+        let mut tokens: Vec<_> = (0..32).map(|upper| token(upper, 0)).collect();
+        tokens.push(token(31, 1));
+        tokens.extend((32..1_000).map(|upper| token(upper, 0)));
+        let partitions: Vec<_> = tokens.into_iter().map(|token| (token, 20)).collect();
+        let (positions, fences) = fences(&partitions);
+        let stretch = fences.find(token(32, 0)).expect("all are small");
+        assert_eq!(stretch.start, positions[33]);
+    }
+
     /// Otherwise a lookup of the second half would begin behind the first.
     #[test]
     fn tokens_that_begin_alike_are_not_divided() {

@@ -31,7 +31,7 @@ pub(crate) struct StatisticsFile {
     pub bloom_filter_fp_chance: f64,
     pub stats: SsTableStatistics,
     pub header: HeaderComponent,
-    /// The COMPACTION component; `None` in a form that is not read here.
+    /// The COMPACTION component; `None` where it is missing, or in a form that is not read here.
     pub keys: Option<Cardinality>,
 }
 
@@ -88,8 +88,10 @@ impl StatisticsFile {
         }
         let bloom_filter_fp_chance = reader.f64().map_err(corrupt(validation.offset))?;
         reader.finish().map_err(corrupt(validation.offset))?;
-        let keys = component(TYPE_COMPACTION)?;
-        let keys = decode_cardinality(keys.bytes).map_err(corrupt(keys.offset))?;
+        // An estimate is no reason not to open an SSTable.
+        let keys = component(TYPE_COMPACTION)
+            .ok()
+            .and_then(|keys| decode_cardinality(keys.bytes).ok().flatten());
         let stats = component(TYPE_STATS)?;
         let stats = SsTableStatistics::decode(stats.bytes, version).map_err(corrupt(stats.offset))?;
         let header = component(TYPE_HEADER)?;
