@@ -2,7 +2,8 @@
 //!
 //! A scheduler that shares by weight lets one who wakes wait where the one who runs has a share that is worth counting: of niceness 10
 //! up to 3 ms. At the greatest niceness nobody waits for it; but where others want all of the processor it hardly runs. So it
-//! comes forward, to [`GIVING_WAY`], for some time when that happens.
+//! comes forward, to [`GIVING_WAY`], for some time when that happens; and further, as far as it is told,
+//! when it is urgent: halfway to those that answer, so that others that give way, which it may need, are not left without.
 
 use std::fs::File;
 use std::io;
@@ -41,7 +42,9 @@ struct Times {
 
 #[derive(Debug)]
 struct State {
-    is_back: bool,
+    /// The least that it comes forward to.
+    urgent: libc::c_int,
+    niceness: libc::c_int,
     since: Times,
     forward_ns: u64,
 }
@@ -62,7 +65,8 @@ impl StandingBack {
         let since = times(&schedule).ok()?;
         set_niceness(STANDING_BACK);
         let state = State {
-            is_back: true,
+            urgent: i32::midpoint(niceness(std::process::id()), GIVING_WAY),
+            niceness: STANDING_BACK,
             since,
             forward_ns: FORWARD_NS_MIN,
         };
@@ -74,12 +78,15 @@ impl StandingBack {
     }
 
     /// Looks how the thread gets on; to be asked every few milliseconds of work.
-    pub fn look(&mut self) {
+    /// The more urgent the work is, from 0 to 1, the further it comes forward, up to halfway to those that answer.
+    pub fn look(&mut self, urgency: f64) {
         let Ok(now) = times(&self.schedule) else {
             return;
         };
-        if let Some(is_back) = self.state.look(now) {
-            set_niceness(if is_back { STANDING_BACK } else { GIVING_WAY });
+        if let Some(niceness) = self.state.look(now, urgency) {
+            // The right to come so far may be missing.
+            set_niceness(niceness.max(GIVING_WAY));
+            set_niceness(niceness);
         }
     }
 }
@@ -91,24 +98,38 @@ impl Drop for StandingBack {
 }
 
 impl State {
-    /// Returns whether it stands back from now on, if that changes.
-    fn look(&mut self, now: Times) -> Option<bool> {
+    /// Returns its niceness from now on, if that changes.
+    fn look(&mut self, now: Times, urgency: f64) -> Option<libc::c_int> {
+        let before = self.niceness;
+        if urgency > 0.0 {
+            let steps = f64::from(GIVING_WAY - self.urgent) * urgency.min(1.0);
+            self.niceness = GIVING_WAY - steps.round() as libc::c_int;
+            self.since = now;
+        } else if before < GIVING_WAY {
+            self.niceness = STANDING_BACK;
+            self.since = now;
+        } else {
+            self.look_at_progress(now);
+        }
+        (self.niceness != before).then_some(self.niceness)
+    }
+
+    fn look_at_progress(&mut self, now: Times) {
+        let is_back = self.niceness == STANDING_BACK;
         let ran_ns = now.ran_ns.saturating_sub(self.since.ran_ns);
         let wanted_ns = ran_ns + now.waited_ns.saturating_sub(self.since.waited_ns);
-        if wanted_ns < if self.is_back { WINDOW_NS } else { self.forward_ns } {
-            return None;
+        if wanted_ns < if is_back { WINDOW_NS } else { self.forward_ns } {
+            return;
         }
         self.since = now;
-        if !self.is_back {
+        if !is_back {
             self.forward_ns = (2 * self.forward_ns).min(FORWARD_NS_MAX);
-            self.is_back = true;
+            self.niceness = STANDING_BACK;
         } else if ran_ns < wanted_ns / PART_MIN {
-            self.is_back = false;
+            self.niceness = GIVING_WAY;
         } else {
             self.forward_ns = FORWARD_NS_MIN;
-            return None;
         }
-        Some(self.is_back)
     }
 }
 
@@ -142,19 +163,20 @@ mod tests {
 
     fn state() -> State {
         State {
-            is_back: true,
+            urgent: 5,
+            niceness: STANDING_BACK,
             since: Times::default(),
             forward_ns: FORWARD_NS_MIN,
         }
     }
 
     /// Runs `part` in a hundred of the time that it wants to for so long, and looks every 10 ms.
-    fn run(state: &mut State, now: &mut Times, part: u64, wanted_ns: u64) -> Vec<bool> {
+    fn run(state: &mut State, now: &mut Times, part: u64, wanted_ns: u64) -> Vec<libc::c_int> {
         const STEP_NS: u64 = 10_000_000;
         let changes = (0..wanted_ns / STEP_NS).filter_map(|_| {
             now.ran_ns += STEP_NS * part / 100;
             now.waited_ns += STEP_NS * (100 - part) / 100;
-            state.look(*now)
+            state.look(*now, 0.0)
         });
         changes.collect()
     }
@@ -169,16 +191,31 @@ mod tests {
     #[test]
     fn it_comes_forward_where_it_hardly_runs_and_ever_longer() {
         let (mut state, mut now) = (state(), Times::default());
-        assert_eq!(run(&mut state, &mut now, 1, 100_000_000), [false]);
+        assert_eq!(run(&mut state, &mut now, 1, 100_000_000), [GIVING_WAY]);
         assert_eq!(run(&mut state, &mut now, 1, 990_000_000), []);
-        assert_eq!(run(&mut state, &mut now, 1, 10_000_000), [true]);
-        assert_eq!(run(&mut state, &mut now, 1, 100_000_000), [false]);
+        assert_eq!(run(&mut state, &mut now, 1, 10_000_000), [STANDING_BACK]);
+        assert_eq!(run(&mut state, &mut now, 1, 100_000_000), [GIVING_WAY]);
         assert_eq!(run(&mut state, &mut now, 1, 1_990_000_000), []);
-        assert_eq!(run(&mut state, &mut now, 1, 10_000_000), [true]);
+        assert_eq!(run(&mut state, &mut now, 1, 10_000_000), [STANDING_BACK]);
         let changes = run(&mut state, &mut now, 1, 100_000_000_000);
         assert_eq!(changes.len(), 15, "4, 8 and 16 s, and a tenth between them");
         run(&mut state, &mut now, 100, 20_000_000_000);
-        assert!(state.is_back && state.forward_ns == FORWARD_NS_MIN);
+        assert_eq!(
+            (state.niceness, state.forward_ns),
+            (STANDING_BACK, FORWARD_NS_MIN)
+        );
+    }
+
+    #[test]
+    fn the_more_urgent_it_is_the_further_it_comes() {
+        let (mut state, now) = (state(), Times::default());
+        let looks = [0.1, 0.5, 0.5, 1.0, 7.0, 0.02, 0.0, 0.0].map(|urgency| state.look(now, urgency));
+        let expected = [Some(9), Some(7), None, Some(5), None, Some(10), None, None];
+        assert_eq!(looks, expected);
+        state.look(now, 0.5);
+        assert_eq!(state.look(now, 0.0), Some(STANDING_BACK));
+        state.urgent = GIVING_WAY;
+        assert_eq!(state.look(now, 1.0), Some(10), "the process itself gives way");
     }
 
     #[test]
@@ -200,7 +237,7 @@ mod tests {
             match StandingBack::begin() {
                 None => niceness(0) == before && !(File::open(SCHEDULE).is_ok() && may_come_forward()),
                 Some(mut standing) => {
-                    standing.look();
+                    standing.look(0.0);
                     let during = niceness(0);
                     drop(standing);
                     (during, niceness(0)) == (STANDING_BACK, before)

@@ -6,7 +6,7 @@
 //! | `strategy NAME OPTION=VALUE..` | the table's options; forgets the SSTables before |
 //! | `moment now=.. grace=.. memtable=.. flush=.. parts=.. idle=LEVEL..COUNT yield=PART` | when and where it is asked |
 //! | `NUMBER size=.. level=.. tokens=FROM..TO keys=FROM..TO ts=MIN..MAX dead=SHARE until=.. made=.. busy` | an SSTable; tokens in percent of the ring |
-//! | `choose`, `pending`, `major`, `major split` | the question |
+//! | `choose`, `pending`, `waiting`, `major`, `major split` | the question |
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -88,6 +88,10 @@ impl Scene {
             "pending" => {
                 let pending = self.options.pending(&self.candidates, &self.moment);
                 return Some(format!("{pending} pending\n"));
+            }
+            "waiting" => {
+                let waiting = self.options.waiting(&self.candidates, &self.moment);
+                return Some(format!("{waiting} waiting\n"));
             }
             "major" => {
                 let split_output = words.next() == Some("split");

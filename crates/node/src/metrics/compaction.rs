@@ -21,6 +21,13 @@ pub const METRICS: &[Metric] = &[
         source: Source::Shards(|shard| pending_tasks(shard) as f64),
     },
     Metric {
+        name: "helenus_compaction_waiting_sstables",
+        kind: Gauge,
+        unit: Unit::Count,
+        help: "SSTables that wait to be merged, of the table that has most of them; from 16 to 48 compactions hurry more and more.",
+        source: Source::Shards(|shard| shard.compactions.waiting as f64),
+    },
+    Metric {
         name: "helenus_compaction_completed_total",
         kind: Counter,
         unit: Unit::Count,

@@ -95,7 +95,7 @@ impl Foreground {
     }
 
     /// Ends a window: the share of their time that compactions may work in the next.
-    pub fn next_share(&self, is_compacting: bool, is_far_behind: bool) -> f64 {
+    pub fn next_share(&self, is_compacting: bool, urgency: f64) -> f64 {
         let requests = self.requests.take();
         let log_ns = self.log_ns_max.take();
         let latency_ns = (self.taken.take() > 0).then(|| {
@@ -108,7 +108,7 @@ impl Foreground {
         self.controller.borrow_mut().window(Window {
             latency_ns,
             is_compacting,
-            is_far_behind,
+            urgency,
         })
     }
 }
@@ -142,7 +142,7 @@ mod tests {
             (0..PROBES_PER_WINDOW).for_each(|_| {
                 foreground.probe(0);
             });
-            foreground.next_share(latency_ns.is_some(), false)
+            foreground.next_share(latency_ns.is_some(), 0.0)
         };
         assert_eq!(window(Some(1_000_000)), 1.0);
         assert_eq!(window(Some(60_000_000)), 0.5);

@@ -121,11 +121,12 @@ impl Persistence {
             };
             if self.context.foreground.probe(late_ns) {
                 let store = self.store.borrow();
-                let share = self
-                    .context
-                    .foreground
-                    .next_share(store.has_compactions(), store.is_far_behind());
-                store.compaction_pace().set_share(share);
+                let urgency = store.compaction_urgency();
+                let foreground = &self.context.foreground;
+                let share = foreground.next_share(store.has_compactions(), urgency);
+                let pace = store.compaction_pace();
+                pace.set_share(share);
+                pace.set_urgency(urgency);
             }
         }
     }

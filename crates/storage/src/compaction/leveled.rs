@@ -74,6 +74,15 @@ pub(super) fn pending(
         }
 }
 
+/// How many SSTables are in level 0: a read looks into all of them.
+pub(super) fn waiting(
+    options: &CompactionOptions,
+    leveled: &LeveledOptions,
+    candidates: &[Candidate],
+) -> usize {
+    Levels::of(options, leveled, candidates).levels[0].len()
+}
+
 impl LeveledOptions {
     fn bytes_max(&self, level: usize) -> f64 {
         if level == 0 {

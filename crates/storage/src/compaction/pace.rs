@@ -5,10 +5,12 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How much of its time a shard's compactions may work; the rest they sleep. Set by the shard, read by its threads.
+/// How much of its time a shard's compactions may work, the rest they sleep; and how much they must hurry. Set by the shard, read
+/// by its threads.
 #[derive(Debug)]
 pub struct Pace {
     share_permille: AtomicU32,
+    urgency_permille: AtomicU32,
 }
 
 /// The node's bound on what all compactions together write: Cassandra's `compaction_throughput`.
@@ -21,13 +23,13 @@ pub struct ThroughputLimit {
 }
 
 /// Latency of requests during a window of time, and the state of compactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
     /// The 99th percentile of what requests waited or took; `None` where there were none.
     pub latency_ns: Option<u64>,
     pub is_compacting: bool,
-    /// So many SSTables wait to be compacted that reads suffer more from them than from compactions.
-    pub is_far_behind: bool,
+    /// How much compactions must hurry, from 0 to 1.
+    pub urgency: f64,
 }
 
 /// Decides on the share from one window to the next.
@@ -46,8 +48,6 @@ pub const WINDOW_NS: u64 = 100_000_000;
 
 /// Compactions never stop altogether: they are what keeps reads cheap.
 const SHARE_MIN: f64 = 0.05;
-/// The least share when far behind.
-const SHARE_MIN_BEHIND: f64 = 0.5;
 /// Half of the way down at once, and back in twenty windows: slow requests cost more than a late compaction.
 const SHARE_BACKOFF: f64 = 0.5;
 const SHARE_STEP: f64 = 0.05;
@@ -69,6 +69,7 @@ impl Default for Pace {
     fn default() -> Self {
         Pace {
             share_permille: AtomicU32::new(1_000),
+            urgency_permille: AtomicU32::new(0),
         }
     }
 }
@@ -81,6 +82,16 @@ impl Pace {
 
     pub fn share(&self) -> f64 {
         f64::from(self.share_permille.load(Ordering::Relaxed)) / 1_000.0
+    }
+
+    /// From 0, where compactions stand back as far as they can, to 1, where they come forward as far as they may.
+    pub fn set_urgency(&self, urgency: f64) {
+        let permille = (urgency.clamp(0.0, 1.0) * 1_000.0) as u32;
+        self.urgency_permille.store(permille, Ordering::Relaxed);
+    }
+
+    pub fn urgency(&self) -> f64 {
+        f64::from(self.urgency_permille.load(Ordering::Relaxed)) / 1_000.0
     }
 
     /// How long to sleep after having worked so long.
@@ -137,11 +148,7 @@ impl Default for PaceController {
 impl PaceController {
     /// The share for the next window.
     pub fn window(&mut self, window: Window) -> f64 {
-        let least = if window.is_far_behind {
-            SHARE_MIN_BEHIND
-        } else {
-            SHARE_MIN
-        };
+        let least = SHARE_MIN + (1.0 - SHARE_MIN) * window.urgency;
         match window.latency_ns {
             Some(latency_ns) if window.is_compacting => self.adapt(latency_ns as f64, least),
             Some(latency_ns) => {
@@ -206,7 +213,7 @@ mod tests {
         }
 
         /// Runs a number of windows; returns the mean share and how many windows were slower than three times quiet.
-        fn run(&mut self, windows: usize, is_compacting: bool, is_far_behind: bool) -> (f64, usize) {
+        fn run(&mut self, windows: usize, is_compacting: bool, urgency: f64) -> (f64, usize) {
             let (mut shares, mut slow) = (0.0, 0);
             for _ in 0..windows {
                 let share = if is_compacting { self.controller.share } else { 0.0 };
@@ -216,7 +223,7 @@ mod tests {
                 self.controller.window(Window {
                     latency_ns: Some(latency_ns as u64),
                     is_compacting,
-                    is_far_behind,
+                    urgency,
                 });
             }
             (shares / windows as f64, slow)
@@ -226,8 +233,8 @@ mod tests {
     #[test]
     fn requests_stay_within_three_times_quiet() {
         let mut machine = Machine::new(3e6, 12.0);
-        machine.run(20, false, false);
-        let (share, slow) = machine.run(300, true, false);
+        machine.run(20, false, 0.0);
+        let (share, slow) = machine.run(300, true, 0.0);
         assert!(slow <= 3, "{slow} windows");
         assert!((0.03..0.2).contains(&share), "{share}");
     }
@@ -235,25 +242,29 @@ mod tests {
     #[test]
     fn a_machine_that_does_not_feel_it_compacts_at_full_speed() {
         let mut machine = Machine::new(3e6, 1.5);
-        machine.run(20, false, false);
-        assert_eq!(machine.run(300, true, false), (1.0, 0));
+        machine.run(20, false, 0.0);
+        assert_eq!(machine.run(300, true, 0.0), (1.0, 0));
     }
 
     #[test]
-    fn being_far_behind_comes_before_latency() {
+    fn the_more_urgent_the_less_latency_counts() {
         let mut machine = Machine::new(3e6, 12.0);
-        machine.run(20, false, false);
-        let (share, _) = machine.run(300, true, true);
-        assert!(share >= 0.5, "{share}");
+        machine.run(20, false, 0.0);
+        let shares = [0.1, 0.5, 1.0].map(|urgency| machine.run(300, true, urgency).0);
+        assert!(
+            shares[0] > 0.14 && shares[0] < shares[1] && shares[1] >= 0.525,
+            "{shares:?}"
+        );
+        assert_eq!(shares[2], 1.0);
     }
 
     #[test]
     fn a_load_that_became_slower_by_itself_is_learned() {
         let mut machine = Machine::new(3e6, 2.0);
-        machine.run(20, false, false);
+        machine.run(20, false, 0.0);
         machine.quiet_ns = 20e6;
-        machine.run(200, true, false);
-        let (share, _) = machine.run(100, true, false);
+        machine.run(200, true, 0.0);
+        let (share, _) = machine.run(100, true, 0.0);
         assert!(share > 0.5, "{share}");
     }
 
@@ -266,7 +277,7 @@ mod tests {
         let window = Window {
             latency_ns: None,
             is_compacting: true,
-            is_far_behind: false,
+            urgency: 0.0,
         };
         let shares: Vec<f64> = (0..5).map(|_| controller.window(window)).collect();
         assert_eq!(shares, [0.1, 0.2, 0.4, 0.8, 1.0]);

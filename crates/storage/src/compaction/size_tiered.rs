@@ -17,9 +17,7 @@ pub(super) fn most_interesting<'a>(
     sizes: &SizeTieredOptions,
     candidates: impl IntoIterator<Item = &'a Candidate>,
 ) -> Vec<&'a Candidate> {
-    let full = buckets(sizes, candidates)
-        .into_iter()
-        .filter(|bucket| bucket.members.len() >= options.min_threshold);
+    let full = full_buckets(options, sizes, candidates);
     let Some(mut bucket) = full.min_by(|left, right| left.mean_bytes.total_cmp(&right.mean_bytes)) else {
         return Vec::new();
     };
@@ -33,12 +31,29 @@ pub(super) fn pending<'a>(
     sizes: &SizeTieredOptions,
     candidates: impl IntoIterator<Item = &'a Candidate>,
 ) -> usize {
-    let buckets = buckets(sizes, candidates).into_iter();
-    buckets
-        .map(|bucket| bucket.members.len())
-        .filter(|count| *count >= options.min_threshold)
-        .map(|count| count.div_ceil(options.max_threshold))
+    full_buckets(options, sizes, candidates)
+        .map(|bucket| bucket.members.len().div_ceil(options.max_threshold))
         .sum()
+}
+
+/// How many SSTables are in full buckets.
+pub(super) fn waiting<'a>(
+    options: &CompactionOptions,
+    sizes: &SizeTieredOptions,
+    candidates: impl IntoIterator<Item = &'a Candidate>,
+) -> usize {
+    full_buckets(options, sizes, candidates)
+        .map(|bucket| bucket.members.len())
+        .sum()
+}
+
+fn full_buckets<'a>(
+    options: &CompactionOptions,
+    sizes: &SizeTieredOptions,
+    candidates: impl IntoIterator<Item = &'a Candidate>,
+) -> impl Iterator<Item = Bucket<'a>> {
+    let buckets = buckets(sizes, candidates).into_iter();
+    buckets.filter(|bucket| bucket.members.len() >= options.min_threshold)
 }
 
 /// Files of like size together, sorted by size.

@@ -96,6 +96,19 @@ impl CompactionOptions {
         }
     }
 
+    /// How many SSTables reads look into that they would not if all that the strategy wants were done.
+    pub fn waiting(&self, candidates: &[Candidate], moment: &Moment) -> usize {
+        if !self.is_enabled {
+            return 0;
+        }
+        match &self.strategy {
+            Strategy::SizeTiered(options) => size_tiered::waiting(self, options, candidates),
+            Strategy::Leveled(options) => leveled::waiting(self, options, candidates),
+            Strategy::TimeWindow(options) => time_window::waiting(self, options, candidates),
+            Strategy::Unified(options) => unified::waiting(options, candidates, moment),
+        }
+    }
+
     /// All SSTables merged into what the strategy would want of so much data.
     pub fn major(&self, candidates: &[Candidate], split_output: bool) -> Option<Task> {
         if candidates.is_empty() {

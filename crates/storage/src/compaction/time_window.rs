@@ -65,6 +65,26 @@ pub(super) fn pending(
         .sum()
 }
 
+/// How many SSTables are in windows that want a compaction, or in full buckets of the current one.
+pub(super) fn waiting(
+    options: &CompactionOptions,
+    windows: &TimeWindowOptions,
+    candidates: &[Candidate],
+) -> usize {
+    let Windows {
+        by_start_s,
+        current_s,
+    } = Windows::of(windows, candidates, |_| true);
+    by_start_s
+        .into_iter()
+        .map(|(start_s, members)| match members.len() {
+            _ if start_s >= current_s => size_tiered::waiting(options, &windows.size_tiered, members),
+            0 | 1 => 0,
+            count => count,
+        })
+        .sum()
+}
+
 impl<'a> Windows<'a> {
     fn of(
         windows: &TimeWindowOptions,

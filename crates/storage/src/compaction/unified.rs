@@ -41,6 +41,16 @@ pub(super) fn pending<'a>(
     levels.iter().map(|level| level.pending(options)).sum()
 }
 
+/// How many overlapping SSTables are in the most crowded places of levels that want a compaction.
+pub(super) fn waiting(options: &UnifiedOptions, candidates: &[Candidate], moment: &Moment) -> usize {
+    let levels = levels(options, candidates, moment);
+    let overlaps = levels.iter().map(|level| {
+        let overlap = overlaps::sections(&level.members).iter().map(Section::len).max();
+        overlap.filter(|overlap| *overlap >= options.threshold(level.index))
+    });
+    overlaps.flatten().sum()
+}
+
 /// How to cut the output of a merge of these.
 pub(super) fn shape(options: &UnifiedOptions, inputs: &[&Candidate]) -> OutputShape {
     let first = inputs.iter().map(|input| input.first.0).min().unwrap_or(0);

@@ -73,6 +73,8 @@ pub struct ShardCompactions {
     pub suspects: usize,
     /// The part of their time that compactions may work just now, as requests allow it.
     pub pace_share: f64,
+    /// SSTables that wait to be merged, of the table that has most of them.
+    pub waiting: usize,
 }
 
 /// A flush or a compaction under way.
@@ -132,8 +134,10 @@ const REQUESTS_MAX: usize = 8;
 /// that keeps them from coming back.
 const PAUSE_NS: u64 = 60_000_000_000;
 
-/// From this many wanted compactions on, a shard's reads suffer more from their absence than from their work.
-const FAR_BEHIND_TASKS: usize = 16;
+/// So many SSTables of a table wait at most where its compactions keep up: four of each of some sizes, or of level 0.
+const WAITING_SSTABLES_USUAL: usize = 16;
+/// With so many its reads suffer more from them than from anything that compactions could do.
+const WAITING_SSTABLES_MAX: usize = 48;
 
 impl JobKind {
     /// As Cassandra names it in `system_views.sstable_tasks`.
@@ -281,6 +285,7 @@ impl ShardStore {
             totals: self.schedule.totals,
             suspects: self.tables.values().map(|table| table.suspects.len()).sum(),
             pace_share: self.schedule.pace.share(),
+            waiting: self.sstables_waiting(),
         }
     }
 
@@ -299,9 +304,14 @@ impl ShardStore {
         self.tables.values().any(|table| !table.compacting.is_empty())
     }
 
-    /// Returns whether more compactions wait than reads should bear.
-    pub fn is_far_behind(&self) -> bool {
-        self.schedule.pending() >= FAR_BEHIND_TASKS
+    /// How much compactions must hurry, from 0 to 1. What they take from writes then keeps their number bounded.
+    pub fn compaction_urgency(&self) -> f64 {
+        let waiting = self.sstables_waiting().saturating_sub(WAITING_SSTABLES_USUAL);
+        (waiting as f64 / (WAITING_SSTABLES_MAX - WAITING_SSTABLES_USUAL) as f64).min(1.0)
+    }
+
+    fn sstables_waiting(&self) -> usize {
+        self.tables.values().map(|table| table.waiting).max().unwrap_or(0)
     }
 }
 
@@ -321,6 +331,12 @@ impl Table {
             idle_levels: self.idle_levels,
             merge_yield: self.merge_yield,
         }
+    }
+
+    /// Counts the SSTables that wait to be merged, after some came or went: compactions look only when they have room for another one.
+    pub(super) fn count_waiting(&mut self, now_s: u32, ring_parts: u16) {
+        let moment = self.moment(now_s, ring_parts);
+        self.waiting = self.compaction.waiting(&self.candidates(&moment), &moment);
     }
 
     /// Returns whether tombstones may hide what strategies do not see: then none counts as droppable.

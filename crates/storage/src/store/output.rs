@@ -79,7 +79,7 @@ impl Watch for Meter {
             return self.progress.check();
         };
         if let Some(standing_back) = &mut self.standing_back {
-            standing_back.look();
+            standing_back.look(pace.urgency());
         }
         let now_ns = self.clock.monotonic_ns();
         let worked = Duration::from_nanos(now_ns.saturating_sub(self.resumed_ns));

@@ -88,6 +88,8 @@ pub(super) struct Table {
     pub settled: Vec<Descriptor>,
     pub idle_levels: IdleLevels,
     pub merge_yield: MergeYield,
+    /// SSTables that wait to be merged: what makes compactions hurry.
+    pub waiting: usize,
     /// Removals of SSTables that compactions have replaced, waiting or under way.
     pub removals: usize,
     /// Flushes and compactions under way.
@@ -132,6 +134,7 @@ impl Table {
             settled: Vec::new(),
             idle_levels: IdleLevels::default(),
             merge_yield: MergeYield::unmeasured(has_clustering),
+            waiting: 0,
             removals: 0,
             jobs: Vec::new(),
             is_held: false,

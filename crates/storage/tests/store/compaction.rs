@@ -37,12 +37,29 @@ pub fn params(strategy: usize, gc_grace_seconds: u32) -> TableParams {
     }
 }
 
+/// Where a core was full of writes little was merged, however many SSTables reads had to look into.
+#[test]
+fn the_more_sstables_wait_the_more_compactions_hurry() {
+    for (flushes, urgency) in [(16, 0.0), (20, 0.125), (32, 0.5), (60, 1.0)] {
+        // All threads may be busy: nobody looks for a compaction.
+        let (mut node, _) = flushed_often(params(0, 0), flushes);
+        assert_eq!(node.compactions_of_first_shard().waiting, flushes);
+        assert_eq!(node.urgency_of_first_shard(), urgency, "{flushes} flushes");
+        node.run_jobs(50);
+        assert_eq!(node.urgency_of_first_shard(), 0.0);
+    }
+}
+
 /// A node with four flushed SSTables that nothing has compacted yet.
 pub fn flushed(strategy: usize) -> (Node, Writer) {
     flushed_with(params(strategy, 0))
 }
 
 fn flushed_with(params: TableParams) -> (Node, Writer) {
+    flushed_often(params, 4)
+}
+
+fn flushed_often(params: TableParams, flushes: usize) -> (Node, Writer) {
     let mut writer = Writer {
         random: SeededRandom::new(7),
         key_bound: 4,
@@ -51,7 +68,7 @@ fn flushed_with(params: TableParams) -> (Node, Writer) {
         is_plain: false,
     };
     let mut node = Node::start(11, schema(params));
-    for _ in 0..4 {
+    for _ in 0..flushes {
         for _ in 0..40 {
             writer.timestamp_from_us += 1;
             node.write(vec![writer.below(40) as u8; 3], writer.write());

@@ -251,6 +251,10 @@ impl Node {
         self.shards[0].0.compactions()
     }
 
+    pub fn urgency_of_first_shard(&self) -> f64 {
+        self.shards[0].0.compaction_urgency()
+    }
+
     /// Returns the levels of the SSTables of the first shard, ascending.
     pub fn levels_of_first_shard(&self) -> Vec<u32> {
         let sstables = self.shards[0].0.sstables(self.table.id);

@@ -260,14 +260,14 @@ impl ShardStore {
         let disk = self.disk.as_ref()?;
         let ring_parts = disk.folder.shard_count();
         let moment_of = |table: &Table| table.moment(disk.folder.clock().wall_s(), ring_parts);
-        let mut pending = 0;
         let mut choice: Option<(TableId, CompactionChoice)> = None;
-        for (&id, table) in &self.tables {
+        for (&id, table) in &mut self.tables {
             if table.is_held || table.is_undecided {
                 continue;
             }
             let moment = moment_of(table);
             let candidates = table.candidates(&moment);
+            table.waiting = table.compaction.waiting(&candidates, &moment);
             if let Some(request) = table.requested.front() {
                 // Begins when what runs has ended: nothing is left out.
                 if table.compacting.is_empty() {
@@ -277,7 +277,6 @@ impl ShardStore {
                 }
                 continue;
             }
-            pending += table.compaction.pending(&candidates, &moment);
             if now_ns < table.compactions_paused_until_ns {
                 continue;
             }
@@ -288,7 +287,6 @@ impl ShardStore {
                 }
             }
         }
-        self.schedule.pending = pending;
         let (id, choice) = choice?;
         self.begin_compaction(id, choice)
     }

@@ -331,14 +331,15 @@ impl ShardStore {
 
     /// A memtable has become an SSTable (or nothing, if all of it was hidden by its own deletions).
     fn flushed(&mut self, id: TableId, memtable: &Arc<Memtable>, made: Option<Made>) {
-        let now_s = self.disk.as_ref().map_or(0, |disk| disk.folder.clock().wall_s());
-        let Some(table) = self.tables.get_mut(&id) else {
+        let Some((disk, table)) = self.disk.as_ref().zip(self.tables.get_mut(&id)) else {
             return;
         };
+        let (now_s, ring_parts) = (disk.folder.clock().wall_s(), disk.folder.shard_count());
         if let Some(made) = &made {
             table.note_flush(made.sstable.disk_bytes());
         }
         table.sstables_made(made, now_s);
+        table.count_waiting(now_s, ring_parts);
         let place = table
             .sealed
             .iter()
@@ -395,6 +396,7 @@ impl ShardStore {
                 .extend(outputs.iter().map(|output| output.sstable.descriptor()));
         }
         table.sstables_made(outputs, clock.wall_s());
+        table.count_waiting(clock.wall_s(), disk.folder.shard_count());
     }
 }
 

@@ -44,8 +44,6 @@ pub(super) struct Schedule {
     pub pace: Arc<Pace>,
     pub totals: CompactionTotals,
     pub history: CompactionHistory,
-    /// Compactions that strategies wanted when they were last asked.
-    pending: usize,
     last_ticket: u64,
     /// Requests whose compactions run, each with the number of its job.
     requests_running: Vec<(CompactionTicket, u64)>,
@@ -178,11 +176,6 @@ impl Schedule {
         self.has_news = true;
         self.is_list_wanted |= obsolete.awaits_list();
         self.removals.push(obsolete);
-    }
-
-    /// How many compactions strategies wanted when they were last asked.
-    pub fn pending(&self) -> usize {
-        self.pending
     }
 
     pub fn new_ticket(&mut self) -> CompactionTicket {
