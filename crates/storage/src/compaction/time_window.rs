@@ -47,22 +47,10 @@ pub(super) fn pending(
     windows: &TimeWindowOptions,
     candidates: &[Candidate],
 ) -> usize {
-    let Windows {
-        by_start_s,
-        current_s,
-    } = Windows::of(windows, candidates, |candidate| !candidate.is_busy);
-    by_start_s
-        .into_iter()
-        .map(|(start_s, members)| {
-            if start_s >= current_s {
-                size_tiered::pending(options, &windows.size_tiered, members)
-            } else if members.len() >= 2 {
-                members.len().div_ceil(options.max_threshold)
-            } else {
-                0
-            }
-        })
-        .sum()
+    Windows::of(windows, candidates, |candidate| !candidate.is_busy).sum(
+        |members| size_tiered::pending(options, &windows.size_tiered, members),
+        |several| several.div_ceil(options.max_threshold),
+    )
 }
 
 /// How many SSTables are in windows that want a compaction, or in full buckets of the current one.
@@ -71,21 +59,26 @@ pub(super) fn waiting(
     windows: &TimeWindowOptions,
     candidates: &[Candidate],
 ) -> usize {
-    let Windows {
-        by_start_s,
-        current_s,
-    } = Windows::of(windows, candidates, |_| true);
-    by_start_s
-        .into_iter()
-        .map(|(start_s, members)| match members.len() {
-            _ if start_s >= current_s => size_tiered::waiting(options, &windows.size_tiered, members),
-            0 | 1 => 0,
-            count => count,
-        })
-        .sum()
+    Windows::of(windows, candidates, |_| true).sum(
+        |members| size_tiered::waiting(options, &windows.size_tiered, members),
+        |several| several,
+    )
 }
 
 impl<'a> Windows<'a> {
+    /// Adds up what the current window counts for, and past ones of several SSTables.
+    fn sum(self, current: impl Fn(Vec<&'a Candidate>) -> usize, past: impl Fn(usize) -> usize) -> usize {
+        let counts = self
+            .by_start_s
+            .into_iter()
+            .map(|(start_s, members)| match members.len() {
+                _ if start_s >= self.current_s => current(members),
+                0 | 1 => 0,
+                several => past(several),
+            });
+        counts.sum()
+    }
+
     fn of(
         windows: &TimeWindowOptions,
         candidates: &'a [Candidate],
