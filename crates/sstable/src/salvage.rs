@@ -225,6 +225,7 @@ impl<'a> SalvageReader<'a> {
             key,
             position,
             end: None,
+            unpack_end: u64::MAX,
             is_candidate: false,
             head: None,
         };

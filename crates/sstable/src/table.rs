@@ -358,6 +358,7 @@ impl SsTable {
             key,
             position: entry.position,
             end: entry.end,
+            unpack_end: u64::MAX,
             is_candidate: entry.is_candidate,
             head: head.filter(|_| file.is_checked()),
         };
@@ -379,6 +380,7 @@ impl SsTable {
             key: &large.key,
             position: large.position,
             end: None,
+            unpack_end: u64::MAX,
             is_candidate: false,
             head: Some((large.header_length, large.deletion)),
         };

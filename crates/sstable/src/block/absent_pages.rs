@@ -16,6 +16,8 @@ pub struct AbsentPages {
     pub(super) last: u64,
     pub(super) offset: u64,
     pub(super) length: usize,
+    /// Uncompressed bytes from the first page's beginning on that the read expects to use.
+    pub(super) wanted: usize,
     pub(super) is_kept: bool,
 }
 
@@ -28,8 +30,19 @@ impl AbsentPages {
             last,
             offset,
             length,
+            wanted: file.bytes_of(first, last),
             is_kept,
         }
+    }
+
+    /// For a read that expects to use nothing from a position in the last page on.
+    pub(crate) fn up_to(mut self, end: u64) -> Self {
+        let wanted = end.saturating_sub(self.first * self.file.page_bytes());
+        let least = self.wanted - self.file.bytes_of(self.last, self.last);
+        if self.file.unpacks_beginnings() && wanted > least as u64 {
+            self.wanted = self.wanted.min(usize::try_from(wanted).unwrap_or(usize::MAX));
+        }
+        self
     }
 
     pub fn file(&self) -> &Arc<dyn File> {

@@ -24,6 +24,8 @@ pub(crate) struct ChunkStream<'a> {
     window_offset: u64,
     /// Up to where the reader expects to read; 0 if it does not know.
     expected_end: u64,
+    /// Up to where the reader needs pages unpacked if it has it right.
+    unpack_end: u64,
     /// The size of the last request, and where it ended: one that continues it is twice as large.
     request_bytes: u64,
     request_end: u64,
@@ -75,6 +77,7 @@ impl<'a> ChunkStream<'a> {
             start: 0,
             window_offset: 0,
             expected_end: 0,
+            unpack_end: u64::MAX,
             request_bytes: 0,
             request_end: 0,
             is_scan: false,
@@ -158,13 +161,21 @@ impl<'a> ChunkStream<'a> {
     /// Says up to where the reader will read if nothing ends it before; 0 if that is unknown.
     pub fn expect_until(&mut self, end: u64) {
         self.expected_end = end;
+        self.unpack_end = if end == 0 { u64::MAX } else { end };
         self.reads_on = false;
+    }
+
+    /// Says that nothing from an end on will be read of a page, with no more of the file asked for than otherwise: pages that nobody keeps
+    /// are unpacked that far.
+    pub fn unpack_until(&mut self, end: u64) {
+        self.unpack_end = end;
     }
 
     /// Says that something behind the expected end will be asked for as well: where what is asked for lies close
     /// together, requests grow as those of a scan.
     pub fn read_on(&mut self) {
         self.reads_on = true;
+        self.unpack_end = u64::MAX;
     }
 
     pub fn seek(&mut self, position: u64) {
@@ -219,11 +230,8 @@ impl<'a> ChunkStream<'a> {
     fn extend(&mut self, needed_end: u64) -> Result<(), ReadError> {
         let end = self.window_offset + self.window.bytes().len() as u64;
         let page = end / self.file.page_bytes();
-        let found = match self.is_scan {
-            true => self.pages.find_in_passing(self.file, page),
-            false => self.pages.find(self.file, page),
-        };
-        if let Some(run) = found {
+        let wanted = end..self.wanted_end(needed_end);
+        if let Some(run) = self.pages.find_part(self.file, wanted, self.is_scan) {
             self.go_on_in(run, needed_end);
             return Ok(());
         }
@@ -251,6 +259,15 @@ impl<'a> ChunkStream<'a> {
             self.join(bytes.get(skipped..).unwrap_or_default(), room_end);
         }
         Ok(())
+    }
+
+    /// Up to where pages are to be unpacked.
+    fn wanted_end(&self, needed_end: u64) -> u64 {
+        if self.is_scan || self.is_single || self.unpack_end < needed_end {
+            u64::MAX
+        } else {
+            self.unpack_end
+        }
     }
 
     /// Adds bytes of pages in memory, which have those that follow the window.
@@ -349,7 +366,8 @@ impl<'a> ChunkStream<'a> {
         self.request_end = (last + 1) * page_bytes;
         self.request_bytes = self.request_end - offset;
         let is_kept = !self.is_scan && self.request_bytes <= KEPT_BYTES_MAX.max(page_bytes);
-        self.pages.absent(self.file, first, last, is_kept)
+        let absent = self.pages.absent(self.file, first, last, is_kept);
+        absent.up_to(self.wanted_end(needed_end))
     }
 
     /// Moves what is left of the window to its beginning and puts what follows behind it. There is room for all until `room_end`
@@ -396,9 +414,12 @@ mod tests {
 
     use super::*;
     use crate::block::chunked_file::Form;
-    use crate::block::page_cache::PageCache;
+    use crate::block::compression::{CompressionInfo, CompressionParameters};
+    use crate::block::compressor::Compressor;
+    use crate::block::page_cache::{PageCache, PageLevel};
 
     const PAGE_BYTES: usize = 4 << 10;
+    const CHUNK_BYTES: usize = 16 << 10;
 
     fn byte(at: usize) -> u8 {
         (at * 31 + at / 251) as u8
@@ -415,6 +436,102 @@ mod tests {
         };
         let stored: Arc<_> = disk.open(&path).unwrap();
         ChunkedFile::new(path, stored, length as u64, form)
+    }
+
+    fn compressed_file(length: usize) -> ChunkedFile {
+        let disk = MemoryDisk::new();
+        let path = PathBuf::from("/Data.db");
+        let bytes: Vec<u8> = (0..length).map(byte).collect();
+        let (mut stored, mut chunk_offsets) = (Vec::new(), Vec::new());
+        for chunk in bytes.chunks(CHUNK_BYTES) {
+            let start = stored.len();
+            chunk_offsets.push(start as u64);
+            stored.extend_from_slice(&(chunk.len() as u32).to_le_bytes());
+            stored.extend_from_slice(&lz4_flex::block::compress(chunk));
+            let checksum = crc32fast::hash(&stored[start..]);
+            stored.extend_from_slice(&checksum.to_be_bytes());
+        }
+        disk.create(&path).unwrap().append(&stored).unwrap();
+        let info = CompressionInfo {
+            parameters: CompressionParameters {
+                compressor: Compressor::Lz4,
+                chunk_bytes: CHUNK_BYTES as u32,
+                compressed_bytes_max: u32::MAX,
+            },
+            data_length: length as u64,
+            chunk_offsets,
+        };
+        let file_length = stored.len() as u64;
+        let file: Arc<_> = disk.open(&path).unwrap();
+        ChunkedFile::data(path, file, length as u64, Form::Compressed { info, file_length })
+    }
+
+    /// Reads `length` bytes from `start` on, in runs from there as long as pages are absent, and expects less or more of it. Returns
+    /// the bytes of the page that came first.
+    fn read_in_runs(
+        file: &ChunkedFile,
+        cache: &PageCache,
+        start: usize,
+        expected: usize,
+        length: usize,
+    ) -> usize {
+        let ticket = ReadTicket::new();
+        let mut first_bytes = 0;
+        for _ in 0..20 {
+            ticket.begin_run();
+            let mut stream = ChunkStream::new(file, cache.suspending(&ticket));
+            stream.seek(start as u64);
+            stream.expect_until((start + expected) as u64);
+            let mut read = Vec::new();
+            let absent = loop {
+                let step = 100.min(length - read.len());
+                match stream.ensure(step) {
+                    Ok(true) if step > 0 => {
+                        read.extend_from_slice(&stream.available()[..step]);
+                        stream.consume(step);
+                    }
+                    Ok(_) => {
+                        let wanted: Vec<u8> = (start..start + length).map(byte).collect();
+                        assert!(read == wanted, "{length} bytes at {start}, {expected} expected");
+                        return first_bytes;
+                    }
+                    Err(ReadError::Absent(absent)) => break absent,
+                    Err(error) => panic!("{error}"),
+                }
+            };
+            let stored = absent.read().unwrap();
+            cache.deliver(&ticket, &absent, &stored).unwrap();
+            if first_bytes == 0 {
+                first_bytes = ticket
+                    .find(file.id(), start as u64)
+                    .map_or(0, |run| run.bytes.len());
+            }
+        }
+        panic!("{length} bytes at {start}, {expected} expected: no end");
+    }
+
+    /// All of a chunk was unpacked for each row, and chunks of 16 KiB have a hundred.
+    #[test]
+    fn a_page_is_unpacked_as_far_as_is_expected_and_further_when_more_is_read() {
+        let file = compressed_file(10 * CHUNK_BYTES);
+        let none = PageCache::new(0);
+        assert_eq!(read_in_runs(&file, &none, 300, 200, 200), 500);
+        assert_eq!(read_in_runs(&file, &none, 300, 100, 9_000), 400);
+        assert_eq!(read_in_runs(&file, &none, 300, 200_000, 100), CHUNK_BYTES);
+        for (decompressed, packed) in [(0, 0), (0, 1 << 20), (3 * CHUNK_BYTES, 1 << 20), (1 << 20, 0)] {
+            let mut cache = PageCache::new(decompressed);
+            cache.set_bytes_max(PageLevel::Packed, packed);
+            let mut random = 1_u64;
+            let mut below = |bound: usize| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (random >> 33) as usize % bound
+            };
+            for _ in 0..300 {
+                let start = below(8 * CHUNK_BYTES);
+                let (expected, length) = (below(2 * CHUNK_BYTES), below(CHUNK_BYTES));
+                read_in_runs(&file, &cache, start, expected, length);
+            }
+        }
     }
 
     /// Takes items of lengths, one after another; each asks for one byte more until it is there, as a decoder that knows no better.

@@ -220,7 +220,16 @@ impl ChunkedFile {
         }
     }
 
-    /// Checks pages as they are stored and puts their uncompressed bytes into `out`, which has their length.
+    /// Returns whether it takes less time to unpack the beginning of a page than all of it.
+    pub fn unpacks_beginnings(&self) -> bool {
+        match &self.inner.form {
+            Form::Compressed { info, .. } => info.parameters.compressor.unpacks_beginnings(),
+            Form::Plain { .. } | Form::SelfChecked { .. } => false,
+        }
+    }
+
+    /// Checks pages as they are stored and puts their uncompressed bytes into `out`, which has their length; or less, where only the
+    /// beginning of the last one is wanted of a compressed file.
     pub fn unpack_pages(
         &self,
         first: u64,
@@ -244,7 +253,8 @@ impl ChunkedFile {
         if let Form::Compressed { info, .. } = &self.inner.form {
             let (offset, _) = self.stored_range(page, page);
             let compressed = stored.get(..stored.len().saturating_sub(CHECKSUM_BYTES));
-            return self.decompress_checked(info, offset, compressed.unwrap_or_default(), out);
+            let length = self.bytes_of(page, page);
+            return self.decompress_checked(info, (offset, length), compressed.unwrap_or_default(), out);
         }
         let stored = stored.get(..out.len());
         out.copy_from_slice(stored.ok_or_else(|| self.ends_early(page * self.page_bytes()))?);
@@ -317,12 +327,18 @@ impl ChunkedFile {
             let (offset, length) = self.stored_range(page, page);
             let within = (offset - base) as usize;
             let stored = stored.get(within..within + length).unwrap_or_default();
-            self.decompress(offset, stored, out)?;
+            self.decompress((offset, self.bytes_of(page, page)), stored, out)?;
         }
         Ok(())
     }
 
-    fn decompress(&self, offset: u64, stored: &[u8], out: &mut [u8]) -> Result<(), Corruption> {
+    /// `length` is that of the chunk at an offset.
+    fn decompress(
+        &self,
+        (offset, length): (u64, usize),
+        stored: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), Corruption> {
         let Form::Compressed { info, .. } = &self.inner.form else {
             return Ok(());
         };
@@ -330,13 +346,13 @@ impl ChunkedFile {
             .split_last_chunk::<CHECKSUM_BYTES>()
             .unwrap_or((&[], &[0; CHECKSUM_BYTES]));
         self.check(offset, u32::from_be_bytes(*checksum), crc32fast::hash(compressed))?;
-        self.decompress_checked(info, offset, compressed, out)
+        self.decompress_checked(info, (offset, length), compressed, out)
     }
 
     fn decompress_checked(
         &self,
         info: &CompressionInfo,
-        offset: u64,
+        (offset, length): (u64, usize),
         compressed: &[u8],
         out: &mut [u8],
     ) -> Result<(), Corruption> {
@@ -344,14 +360,20 @@ impl ChunkedFile {
             // Stored as it is; a short last chunk is padded up to the limit.
             let bytes = compressed
                 .get(..out.len())
-                .ok_or_else(|| self.not_a_chunk(offset, out.len()))?;
+                .ok_or_else(|| self.not_a_chunk(offset, length))?;
             out.copy_from_slice(bytes);
             return Ok(());
         }
-        if info.parameters.compressor.decompress(compressed, out) {
+        let compressor = info.parameters.compressor;
+        let is_unpacked = if out.len() < length {
+            compressor.decompress_beginning(compressed, length, out)
+        } else {
+            compressor.decompress(compressed, out)
+        };
+        if is_unpacked {
             Ok(())
         } else {
-            Err(self.not_a_chunk(offset, out.len()))
+            Err(self.not_a_chunk(offset, length))
         }
     }
 

@@ -147,6 +147,35 @@ impl Compressor {
         }
     }
 
+    /// Returns whether the beginning of a chunk takes less time than all of it.
+    pub(crate) fn unpacks_beginnings(self) -> bool {
+        self == Compressor::Lz4
+    }
+
+    /// Decompresses the beginning of a chunk of a length, as much as fills `out`; false if it is not one as far as that. What is behind
+    /// is not looked at where [`Self::unpacks_beginnings`].
+    pub(crate) fn decompress_beginning(self, stored: &[u8], length: usize, out: &mut [u8]) -> bool {
+        match self {
+            Compressor::Lz4 => {
+                let Some((head, block)) = stored.split_first_chunk::<4>() else {
+                    return false;
+                };
+                u32::from_le_bytes(*head) as usize == length && lz4_decoder::decode_beginning(block, out)
+            }
+            _ => {
+                let mut whole = vec![0; length];
+                let beginning = self
+                    .decompress(stored, &mut whole)
+                    .then(|| whole.get(..out.len()));
+                let beginning = beginning.flatten();
+                if let Some(beginning) = beginning {
+                    out.copy_from_slice(beginning);
+                }
+                beginning.is_some()
+            }
+        }
+    }
+
     /// Decompresses a chunk whose uncompressed length is known; false if it is not one.
     pub(crate) fn decompress(self, stored: &[u8], out: &mut [u8]) -> bool {
         match self {
@@ -281,6 +310,15 @@ mod tests {
                 assert!(compressor.decompress(&stored, &mut back), "{compressor:?}");
                 assert_eq!(back, chunk);
                 assert!(!compressor.decompress(&stored, &mut back[1..]), "another length");
+                for length in [0, 1, chunk.len() / 3, chunk.len()] {
+                    let mut beginning = vec![0; length];
+                    assert!(
+                        compressor.decompress_beginning(&stored, chunk.len(), &mut beginning),
+                        "{compressor:?}"
+                    );
+                    assert!(beginning == chunk[..length], "{compressor:?}");
+                }
+                assert!(!compressor.decompress_beginning(&stored, chunk.len() + 1, &mut back));
                 assert!(!compressor.decompress(&stored[..stored.len() - 1], &mut back));
                 assert!(!compressor.decompress(&[], &mut back));
             }

@@ -13,10 +13,16 @@ const MATCH_BYTES_MIN: usize = 4;
 
 /// Decodes `block`; returns whether it is one of exactly the length of `out`, whose content otherwise is left open.
 pub(crate) fn decode(block: &[u8], out: &mut [u8]) -> bool {
-    decode_all(block, out).is_some()
+    decode_until_full::<true>(block, out).is_some()
 }
 
-fn decode_all(block: &[u8], out: &mut [u8]) -> Option<()> {
+/// Decodes the beginning of `block`; returns whether it fills `out`, whose content otherwise is left open. What follows is not looked at.
+pub(crate) fn decode_beginning(block: &[u8], out: &mut [u8]) -> bool {
+    decode_until_full::<false>(block, out).is_some()
+}
+
+/// `IS_WHOLE`: the block must end where `out` does.
+fn decode_until_full<const IS_WHOLE: bool>(block: &[u8], out: &mut [u8]) -> Option<()> {
     let (mut rest, mut filled) = (block, 0);
     loop {
         (rest, filled) = decode_short(rest, out, filled);
@@ -25,6 +31,11 @@ fn decode_all(block: &[u8], out: &mut [u8]) -> Option<()> {
         let mut length = usize::from(token >> 4);
         if length == LENGTH_GOES_ON {
             length += read_length(&mut rest)?;
+        }
+        if !IS_WHOLE && length >= out.len() - filled {
+            let last = out.get_mut(filled..)?;
+            last.copy_from_slice(rest.get(..last.len())?);
+            return Some(());
         }
         let end = filled.checked_add(length)?;
         out.get_mut(filled..end)?.copy_from_slice(rest.get(..length)?);
@@ -40,7 +51,11 @@ fn decode_all(block: &[u8], out: &mut [u8]) -> Option<()> {
         if length == LENGTH_GOES_ON {
             length += read_length(&mut rest)?;
         }
-        filled = copy_match(out, filled, distance, length + MATCH_BYTES_MIN)?;
+        let (length, room) = (length + MATCH_BYTES_MIN, out.len() - filled);
+        if !IS_WHOLE && length >= room {
+            return copy_match(out, filled, distance, room).map(drop);
+        }
+        filled = copy_match(out, filled, distance, length)?;
     }
 }
 
@@ -178,6 +193,23 @@ mod tests {
     }
 
     #[test]
+    fn beginnings_are_those_of_the_whole() {
+        for seed in 0..100 {
+            let chunk = chunk(seed, 1 + seed as usize * 41);
+            let block = lz4_flex::block::compress(&chunk);
+            for length in (0..=chunk.len()).step_by(1 + seed as usize % 7) {
+                let mut out = vec![0xee; length];
+                assert!(decode_beginning(&block, &mut out), "seed {seed}, {length} bytes");
+                assert!(out == chunk[..length], "seed {seed}, {length} bytes");
+            }
+            assert!(
+                !decode_beginning(&block, &mut vec![0; chunk.len() + 1]),
+                "seed {seed}"
+            );
+        }
+    }
+
+    #[test]
     fn damaged_blocks_are_refused_or_give_what_another_decoder_makes_of_them() {
         for seed in 0..200_u32 {
             let chunk = chunk(seed, 3_000);
@@ -195,7 +227,14 @@ mod tests {
                 let wanted = lz4_flex::block::decompress_into(&damaged, &mut theirs);
                 if is_decoded {
                     assert!(wanted.is_ok() && ours == theirs, "seed {seed}, damage {damage}");
+                    let mut beginning = vec![0; at.min(chunk.len())];
+                    assert!(decode_beginning(&damaged, &mut beginning));
+                    assert!(
+                        beginning == ours[..beginning.len()],
+                        "seed {seed}, damage {damage}"
+                    );
                 }
+                decode_beginning(&damaged, &mut vec![0; at]);
             }
         }
     }

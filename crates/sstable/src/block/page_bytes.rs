@@ -11,7 +11,8 @@ pub(crate) type PageKey = (u64, u64);
 /// A page, or a run of pages, that nothing changes any more.
 #[derive(Clone, Debug)]
 pub(crate) enum PageBytes {
-    Own(Arc<Vec<u8>>),
+    /// The beginning of memory that is its own.
+    Own { memory: Arc<Vec<u8>>, length: usize },
     /// A part of a segment of the cache.
     Within {
         segment: Arc<SegmentMemory>,
@@ -21,10 +22,17 @@ pub(crate) enum PageBytes {
 }
 
 impl PageBytes {
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            PageBytes::Own { memory, .. } => memory.len(),
+            PageBytes::Within { length, .. } => *length,
+        }
+    }
+
     /// Its memory, if it is its own and nobody else's.
     pub fn into_memory(self) -> Option<Arc<Vec<u8>>> {
         match self {
-            PageBytes::Own(mut memory) => Arc::get_mut(&mut memory).is_some().then_some(memory),
+            PageBytes::Own { mut memory, .. } => Arc::get_mut(&mut memory).is_some().then_some(memory),
             PageBytes::Within { .. } => None,
         }
     }
@@ -32,13 +40,14 @@ impl PageBytes {
 
 impl From<Arc<Vec<u8>>> for PageBytes {
     fn from(memory: Arc<Vec<u8>>) -> Self {
-        PageBytes::Own(memory)
+        let length = memory.len();
+        PageBytes::Own { memory, length }
     }
 }
 
 impl From<Vec<u8>> for PageBytes {
     fn from(bytes: Vec<u8>) -> Self {
-        PageBytes::Own(Arc::new(bytes))
+        Arc::new(bytes).into()
     }
 }
 
@@ -47,7 +56,7 @@ impl Deref for PageBytes {
 
     fn deref(&self) -> &[u8] {
         match self {
-            PageBytes::Own(memory) => memory,
+            PageBytes::Own { memory, length } => memory.get(..*length).unwrap_or_default(),
             PageBytes::Within {
                 segment,
                 start,

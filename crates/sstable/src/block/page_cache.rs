@@ -119,10 +119,16 @@ impl PageCache {
     }
 
     /// A page of either level. A scan that comes by leaves both as they are.
-    pub(crate) fn find(&self, file: &ChunkedFile, page: u64, is_scan: bool) -> Option<PageBytes> {
+    pub(crate) fn find(
+        &self,
+        file: &ChunkedFile,
+        page: u64,
+        wanted: usize,
+        is_scan: bool,
+    ) -> Option<PageBytes> {
         let key = (file.id(), page);
         let found = self.peek(key, !is_scan);
-        found.or_else(|| self.unpack(file, page, is_scan))
+        found.or_else(|| self.unpack(file, page, wanted, is_scan))
     }
 
     /// A decompressed page. `is_use`: it is asked for, and not only looked at.
@@ -131,7 +137,7 @@ impl PageCache {
         pages.find(key, is_use).map(|found| found.shared())
     }
 
-    fn unpack(&self, file: &ChunkedFile, page: u64, is_scan: bool) -> Option<PageBytes> {
+    fn unpack(&self, file: &ChunkedFile, page: u64, wanted: usize, is_scan: bool) -> Option<PageBytes> {
         let key = (file.id(), page);
         let mut packed = self.packed.borrow_mut();
         let stored = packed.find(key, !is_scan)?;
@@ -144,15 +150,18 @@ impl PageCache {
                 return Some(kept.shared());
             }
         }
-        self.make_page(length, unpack).ok()
+        let wanted = if file.unpacks_beginnings() { wanted } else { length };
+        self.make_page(length, wanted, unpack).ok()
     }
 
-    /// Checks a page that came from the disk for `read_ns`, and keeps it. It is unpacked where it stays, if that is the level of decompressed ones.
+    /// Checks a page that came from the disk for `read_ns`, and keeps it. It is unpacked where it stays, if that is the level of decompressed ones;
+    /// else its first `wanted` bytes are, for the one who reads it now.
     pub(crate) fn take_in(
         &self,
         file: &ChunkedFile,
         page: u64,
         stored: &[u8],
+        wanted: usize,
         read_ns: u64,
     ) -> Result<PageBytes, Corruption> {
         let key = (file.id(), page);
@@ -172,7 +181,7 @@ impl PageCache {
         {
             return Ok(kept.shared());
         }
-        let bytes = self.make_page(length, unpack)?;
+        let bytes = self.make_page(length, wanted, unpack)?;
         if level == Some(PageLevel::Packed) {
             packed.insert(key, stored);
         }
@@ -203,23 +212,28 @@ impl PageCache {
         self.decompressed.borrow().contains(key) || self.packed.borrow().contains(key)
     }
 
-    /// A page of a length, whose content is whatever `fill` makes of it.
+    /// The first `wanted` bytes of a page of a length, whose content is whatever `fill` makes of it.
     pub(crate) fn make_page<E>(
         &self,
         length: usize,
+        wanted: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<PageBytes, E> {
+        let wanted = wanted.min(length);
         let mut memory = self.spare.borrow_mut().take(length);
         match Arc::get_mut(&mut memory) {
-            Some(room) => fill(room)?,
+            Some(room) => fill(room.get_mut(..wanted).unwrap_or_default())?,
             // Not to be: spare pages are nobody else's.
             None => {
                 let mut room = vec![0; length];
-                fill(&mut room)?;
+                fill(room.get_mut(..wanted).unwrap_or_default())?;
                 memory = Arc::new(room);
             }
         }
-        Ok(memory.into())
+        Ok(PageBytes::Own {
+            memory,
+            length: wanted,
+        })
     }
 
     /// Takes back the memory of a page that its user is done with.

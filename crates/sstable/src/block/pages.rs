@@ -8,6 +8,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::ops::Range;
 
 use crate::block::absent_pages::AbsentPages;
 use crate::block::chunked_file::ChunkedFile;
@@ -105,10 +106,12 @@ impl PageCache {
     ) -> Result<PageBytes, Corruption> {
         let (file, first, last) = (&absent.file, absent.first, absent.last);
         if absent.is_kept && first == last {
-            return self.take_in(file, first, stored, read_ns);
+            return self.take_in(file, first, stored, absent.wanted, read_ns);
         }
         let unpack = |room: &mut [u8]| file.unpack_pages(first, last, stored, room);
-        let bytes = self.make_page(file.bytes_of(first, last), unpack)?;
+        let length = file.bytes_of(first, last);
+        let wanted = if absent.is_kept { length } else { absent.wanted };
+        let bytes = self.make_page(length, wanted, unpack)?;
         if absent.is_kept {
             self.keep(file, (first, last), &bytes, stored);
         }
@@ -210,19 +213,20 @@ impl<'a> Pages<'a> {
 
     /// Finds a page in memory, with what memory has behind it.
     pub(crate) fn find(&self, file: &ChunkedFile, page: u64) -> Option<PageRun> {
-        self.find_as(file, page, self.passes_by)
+        self.find_part(file, page * file.page_bytes()..u64::MAX, false)
     }
 
-    /// As [`Self::find`], for a scan that comes by.
-    pub(crate) fn find_in_passing(&self, file: &ChunkedFile, page: u64) -> Option<PageRun> {
-        self.find_as(file, page, true)
-    }
-
-    fn find_as(&self, file: &ChunkedFile, page: u64, is_scan: bool) -> Option<PageRun> {
-        let offset = page * file.page_bytes();
-        let pinned = self.ticket.and_then(|ticket| ticket.find(file.id(), offset));
+    /// Finds what memory has from a position on, and before it in the same page: to the end of the page, or as far as is wanted. `is_scan`:
+    /// it comes by.
+    pub(crate) fn find_part(&self, file: &ChunkedFile, wanted: Range<u64>, is_scan: bool) -> Option<PageRun> {
+        let pinned = self
+            .ticket
+            .and_then(|ticket| ticket.find(file.id(), wanted.start));
         let found = pinned.or_else(|| {
-            let bytes = self.cache.find(file, page, is_scan)?;
+            let page = wanted.start / file.page_bytes();
+            let offset = page * file.page_bytes();
+            let wanted = usize::try_from(wanted.end - offset).unwrap_or(usize::MAX);
+            let bytes = self.cache.find(file, page, wanted, is_scan || self.passes_by)?;
             Some(PageRun { offset, bytes })
         });
         if found.is_some() {

@@ -25,13 +25,13 @@ const SPARE_LENGTHS_MAX: usize = 8;
 impl SparePages {
     /// Takes back the memory of a page that its user is done with.
     pub fn give(&mut self, page: PageBytes) {
-        let length = page.len();
-        if self.bytes + length > SPARE_BYTES_MAX {
-            return;
-        }
         let Some(memory) = page.into_memory() else {
             return;
         };
+        let length = memory.len();
+        if self.bytes + length > SPARE_BYTES_MAX {
+            return;
+        }
         if let Some(spare) = self.lengths.iter_mut().find(|spare| spare.length == length) {
             spare.pages.push(memory);
         } else if self.lengths.len() < SPARE_LENGTHS_MAX {

@@ -142,7 +142,7 @@ impl ReadTicket {
     pub fn pinned_bytes(&self) -> usize {
         let state = self.state.borrow();
         let pins = state.iter().flat_map(|state| &state.pins);
-        pins.map(|pin| pin.run.bytes.len()).sum()
+        pins.map(|pin| pin.run.bytes.memory_bytes()).sum()
     }
 
     pub(crate) fn take_stop(&self, file: u64, partition: u64, far: &ClusteringBound) -> Option<Stop> {
@@ -188,7 +188,7 @@ impl ReadTicket {
         let run = pin.run.clone();
         let state = &mut *self.state.borrow_mut();
         let state = state.get_or_insert_default();
-        state.resident_bytes += run.bytes.len();
+        state.resident_bytes += run.bytes.memory_bytes();
         state.pins.push(pin);
         run
     }
@@ -206,11 +206,12 @@ impl ReadTicket {
         bytes <= RESIDENT_BYTES_MAX - taken
     }
 
-    pub(super) fn find(&self, file: u64, offset: u64) -> Option<PageRun> {
+    /// Finds pages, or the beginning of some, that have a position; what was brought last first.
+    pub(super) fn find(&self, file: u64, position: u64) -> Option<PageRun> {
         let state = &mut *self.state.borrow_mut();
         let pin = state.as_mut()?.pins.iter_mut().rev().find(|pin| {
             let end = pin.run.offset + pin.run.bytes.len() as u64;
-            pin.file == file && (pin.run.offset..end).contains(&offset)
+            pin.file == file && (pin.run.offset..end).contains(&position)
         })?;
         pin.is_used = true;
         Some(pin.run.clone())

@@ -44,6 +44,8 @@ pub(crate) struct PartitionPlace<'e> {
     pub position: u64,
     /// Where the next partition begins, if that is known.
     pub end: Option<u64>,
+    /// Nothing is asked for from there on.
+    pub unpack_end: u64,
     /// It may be another key's.
     pub is_candidate: bool,
     /// Its length and the partition's deletion, if the index has them and a checksum vouches for it.
@@ -90,6 +92,9 @@ impl<'a> PartitionReader<'a> {
         let whole_end = place.position + WHOLE_PARTITION_BYTES_MAX;
         let end = place.end.map_or(0, |end| end.min(whole_end));
         self.stream.expect_until(end);
+        if place.end.is_none() {
+            self.stream.unpack_until(place.unpack_end);
+        }
         if let Some((header_length, deletion)) = place.head
             && self.header.statics.columns.is_empty()
         {
@@ -110,6 +115,7 @@ impl<'a> PartitionReader<'a> {
                 key,
                 position,
                 end: stretch.is_single.then_some(stretch.end),
+                unpack_end: stretch.end,
                 is_candidate: true,
                 head: None,
             };
