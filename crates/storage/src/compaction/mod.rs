@@ -13,6 +13,7 @@ mod tombstones;
 mod unified;
 
 mod overlaps;
+mod parts;
 mod split;
 
 mod compactors;

@@ -2,6 +2,7 @@
 
 use super::candidate::{Candidate, bytes_of};
 use super::options::{CompactionOptions, SizeTieredOptions};
+use super::parts::{PARTS, Parts};
 
 pub(super) struct Bucket<'a> {
     pub members: Vec<&'a Candidate>,
@@ -23,6 +24,51 @@ pub(super) fn most_interesting<'a>(
     };
     bucket.members.truncate(options.max_threshold);
     bucket.members
+}
+
+/// The same of a table that may be cut into parts, each with buckets of its own.
+pub(super) fn most_interesting_of<'a>(
+    options: &CompactionOptions,
+    sizes: &SizeTieredOptions,
+    parts: &Parts<'a>,
+) -> Vec<&'a Candidate> {
+    let part_sizes = &sizes_of_parts(sizes);
+    let within = parts
+        .within()
+        .iter()
+        .map(|part| most_interesting(options, part_sizes, part.iter().copied()));
+    let across = most_interesting(options, sizes, parts.across().iter().copied());
+    let mean_bytes = |bucket: &Vec<&Candidate>| bytes_of(bucket.iter().copied()) / bucket.len() as u64;
+    let buckets = within.chain([across]).filter(|bucket| !bucket.is_empty());
+    buckets.min_by_key(mean_bytes).unwrap_or_default()
+}
+
+/// How many compactions the full buckets of all parts amount to.
+pub(super) fn pending_of(options: &CompactionOptions, sizes: &SizeTieredOptions, parts: &Parts<'_>) -> usize {
+    let part_sizes = &sizes_of_parts(sizes);
+    let within = parts
+        .within()
+        .iter()
+        .map(|part| pending(options, part_sizes, part.iter().copied()));
+    within.sum::<usize>() + pending(options, sizes, parts.across().iter().copied())
+}
+
+/// How many SSTables are in the full buckets that a read may come to: those of one part, and those of several.
+pub(super) fn waiting_of(options: &CompactionOptions, sizes: &SizeTieredOptions, parts: &Parts<'_>) -> usize {
+    let part_sizes = &sizes_of_parts(sizes);
+    let within = parts
+        .within()
+        .iter()
+        .map(|part| waiting(options, part_sizes, part.iter().copied()));
+    within.max().unwrap_or(0) + waiting(options, sizes, parts.across().iter().copied())
+}
+
+/// Options for a part: sizes that are alike because they are small are smaller there.
+fn sizes_of_parts(sizes: &SizeTieredOptions) -> SizeTieredOptions {
+    SizeTieredOptions {
+        min_sstable_bytes: sizes.min_sstable_bytes / u64::from(PARTS),
+        ..*sizes
+    }
 }
 
 /// How many compactions the full buckets amount to.

@@ -56,12 +56,16 @@ impl Splitter {
     }
 }
 
-/// The last token of the part that holds `token`, of `shards` equal parts of the ring.
-fn part_end(token: Token, shards: u32) -> Token {
-    let shards = u128::from(shards.max(1));
+/// Which of `shards` equal parts of the ring has a token.
+pub(super) fn part_of(token: Token, shards: u32) -> u32 {
     let position = u128::from(token.0.cast_unsigned() ^ (1 << 63));
-    let part = (position * shards) >> 64;
-    let next_start = ((part + 1) << 64).div_ceil(shards);
+    ((position * u128::from(shards.max(1))) >> 64) as u32
+}
+
+/// The last token of the part that holds `token`.
+fn part_end(token: Token, shards: u32) -> Token {
+    let next = u128::from(part_of(token, shards)) + 1;
+    let next_start = (next << 64).div_ceil(u128::from(shards.max(1)));
     Token((((next_start - 1) as u64) ^ (1 << 63)).cast_signed())
 }
 

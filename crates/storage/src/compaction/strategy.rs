@@ -2,6 +2,7 @@
 
 use super::candidate::{Candidate, Moment, OutputShape, Split, Task, bytes_of};
 use super::options::{CompactionOptions, Strategy};
+use super::parts::Parts;
 use super::{leveled, redundancy, size_tiered, time_window, tombstones, unified};
 
 /// The smallest SSTable that a major compaction with split output makes, as in Cassandra.
@@ -49,7 +50,7 @@ impl CompactionOptions {
         is_free: impl Fn(&Candidate) -> bool,
     ) -> Option<Task> {
         let free = || candidates.iter().filter(|candidate| is_free(candidate));
-        let inputs = match &self.strategy {
+        let (inputs, shape) = match &self.strategy {
             Strategy::Leveled(options) => return leveled::choose(self, options, candidates, moment),
             Strategy::Unified(options) => {
                 let inputs = unified::choose(options, free(), moment);
@@ -57,17 +58,23 @@ impl CompactionOptions {
                 return (!inputs.is_empty()).then(|| Task::merge(inputs, shape));
             }
             Strategy::SizeTiered(options) => {
-                let redundant = redundancy::most_redundant(self, options, free(), moment.merge_yield);
-                if redundant.is_empty() {
-                    size_tiered::most_interesting(self, options, free())
+                let parts = Parts::of_free(options, candidates, moment);
+                let redundant = redundancy::most_redundant(self, options, &parts, moment.merge_yield);
+                let inputs = if redundant.is_empty() {
+                    size_tiered::most_interesting_of(self, options, &parts)
                 } else {
                     redundant
-                }
+                };
+                let shape = parts.shape(&inputs);
+                (inputs, shape)
             }
-            Strategy::TimeWindow(options) => time_window::choose(self, options, candidates, &is_free),
+            Strategy::TimeWindow(options) => {
+                let inputs = time_window::choose(self, options, candidates, &is_free);
+                (inputs, OutputShape::WHOLE)
+            }
         };
         if !inputs.is_empty() {
-            return Some(Task::merge(inputs, OutputShape::WHOLE));
+            return Some(Task::merge(inputs, shape));
         }
         let worthy = free()
             .filter(|candidate| tombstones::is_worth_it(&self.tombstones, candidate, candidates, moment));
@@ -87,8 +94,9 @@ impl CompactionOptions {
         let free = || candidates.iter().filter(|candidate| !candidate.is_busy);
         match &self.strategy {
             Strategy::SizeTiered(options) => {
-                let redundant = redundancy::most_redundant(self, options, free(), moment.merge_yield);
-                size_tiered::pending(self, options, free()).max(usize::from(!redundant.is_empty()))
+                let parts = Parts::of_free(options, candidates, moment);
+                let redundant = redundancy::most_redundant(self, options, &parts, moment.merge_yield);
+                size_tiered::pending_of(self, options, &parts).max(usize::from(!redundant.is_empty()))
             }
             Strategy::Leveled(options) => leveled::pending(self, options, candidates),
             Strategy::TimeWindow(options) => time_window::pending(self, options, candidates),
@@ -102,7 +110,9 @@ impl CompactionOptions {
             return 0;
         }
         match &self.strategy {
-            Strategy::SizeTiered(options) => size_tiered::waiting(self, options, candidates),
+            Strategy::SizeTiered(options) => {
+                size_tiered::waiting_of(self, options, &Parts::of_all(options, candidates, moment))
+            }
             Strategy::Leveled(options) => leveled::waiting(self, options, candidates),
             Strategy::TimeWindow(options) => time_window::waiting(self, options, candidates),
             Strategy::Unified(options) => unified::waiting(options, candidates, moment),
