@@ -32,43 +32,45 @@ pub(super) fn most_interesting_of<'a>(
     sizes: &SizeTieredOptions,
     parts: &Parts<'a>,
 ) -> Vec<&'a Candidate> {
-    let part_sizes = &sizes_of_parts(sizes);
-    let within = parts
-        .within()
-        .iter()
-        .map(|part| most_interesting(options, part_sizes, part.iter().copied()));
-    let across = most_interesting(options, sizes, parts.across().iter().copied());
+    let (within, across) = of_each(sizes, parts, |sizes, some| {
+        most_interesting(options, sizes, some.iter().copied())
+    });
     let mean_bytes = |bucket: &Vec<&Candidate>| bytes_of(bucket.iter().copied()) / bucket.len() as u64;
-    let buckets = within.chain([across]).filter(|bucket| !bucket.is_empty());
-    buckets.min_by_key(mean_bytes).unwrap_or_default()
+    let full = within
+        .into_iter()
+        .chain([across])
+        .filter(|bucket| !bucket.is_empty());
+    full.min_by_key(mean_bytes).unwrap_or_default()
 }
 
 /// How many compactions the full buckets of all parts amount to.
 pub(super) fn pending_of(options: &CompactionOptions, sizes: &SizeTieredOptions, parts: &Parts<'_>) -> usize {
-    let part_sizes = &sizes_of_parts(sizes);
-    let within = parts
-        .within()
-        .iter()
-        .map(|part| pending(options, part_sizes, part.iter().copied()));
-    within.sum::<usize>() + pending(options, sizes, parts.across().iter().copied())
+    let (within, across) = of_each(sizes, parts, |sizes, some| {
+        pending(options, sizes, some.iter().copied())
+    });
+    within.into_iter().sum::<usize>() + across
 }
 
 /// How many SSTables are in the full buckets that a read may come to: those of one part, and those of several.
 pub(super) fn waiting_of(options: &CompactionOptions, sizes: &SizeTieredOptions, parts: &Parts<'_>) -> usize {
-    let part_sizes = &sizes_of_parts(sizes);
-    let within = parts
-        .within()
-        .iter()
-        .map(|part| waiting(options, part_sizes, part.iter().copied()));
-    within.max().unwrap_or(0) + waiting(options, sizes, parts.across().iter().copied())
+    let (within, across) = of_each(sizes, parts, |sizes, some| {
+        waiting(options, sizes, some.iter().copied())
+    });
+    within.into_iter().max().unwrap_or(0) + across
 }
 
-/// Options for a part: sizes that are alike because they are small are smaller there.
-fn sizes_of_parts(sizes: &SizeTieredOptions) -> SizeTieredOptions {
-    SizeTieredOptions {
+/// Asks the same of each part alone, where small is what is smaller, and of what lies across them.
+fn of_each<'a, T>(
+    sizes: &SizeTieredOptions,
+    parts: &Parts<'a>,
+    ask: impl Fn(&SizeTieredOptions, &[&'a Candidate]) -> T,
+) -> (Vec<T>, T) {
+    let part_sizes = SizeTieredOptions {
         min_sstable_bytes: sizes.min_sstable_bytes / u64::from(PARTS),
         ..*sizes
-    }
+    };
+    let within = parts.within().iter().map(|part| ask(&part_sizes, part));
+    (within.collect(), ask(sizes, parts.across()))
 }
 
 /// How many compactions the full buckets amount to.
